@@ -1,0 +1,1 @@
+"""What goes on by itself while an engine is open."""

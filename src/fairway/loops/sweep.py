@@ -1,0 +1,39 @@
+"""Returns deliveries whose lease lapsed. Every engine may sweep: a change that came too late is none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from fairway.core.errors import StoreError
+from fairway.core.limits import SECOND, SWEEP_EVERY, SWEEP_PAGE
+from fairway.engine.engine import Engine
+
+log = logging.getLogger("fairway.sweep")
+
+
+class Sweeper:
+    """A task of the engine's event loop, from start to stop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                while await self._engine.lapse() == SWEEP_PAGE:
+                    pass
+            except StoreError as error:
+                log.warning("lapsed leases could not be returned, trying again: %s", error)
+            await asyncio.sleep(SWEEP_EVERY / SECOND)
