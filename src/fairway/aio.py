@@ -100,7 +100,9 @@ class Fairway:
             queue=queue,
             limit=limit,
             wait=_span("wait", wait),
-            window=None if visibility_window is None else _span("visibility_window", visibility_window),
+            window=None
+            if visibility_window is None
+            else _span("visibility_window", visibility_window),
             consumer=consumer,
             service=service,
         )
@@ -217,7 +219,7 @@ _OUTCOMES = {"ack": Verb.ACK, "nak": Verb.NAK, "reject": Verb.REJECT}
 
 
 def _payload(body: Any) -> tuple[bytes, str]:
-    if isinstance(body, (bytes, bytearray, memoryview)):
+    if isinstance(body, bytes | bytearray):
         return bytes(body), "application/octet-stream"
     if isinstance(body, str):
         return body.encode(), "text/plain; charset=utf-8"

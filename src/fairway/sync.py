@@ -60,6 +60,14 @@ class Twin:
         self._twin = twin
         self._portal = portal
 
+    def wait_for(
+        self,
+        verb: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        return self._portal.run(verb(self._twin, *args, **kwargs))
+
 
 def blocking(
     verb: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
@@ -68,7 +76,7 @@ def blocking(
 
     @wraps(verb)
     def waits(self: Twin, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._portal.run(verb(self._twin, *args, **kwargs))
+        return self.wait_for(verb, *args, **kwargs)
 
     return waits
 

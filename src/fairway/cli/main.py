@@ -40,7 +40,9 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--store", envvar="FAIRWAY_STORE", help="URL of the store [default: a file in --data]")
+@click.option(
+    "--store", envvar="FAIRWAY_STORE", help="URL of the store [default: a file in --data]"
+)
 @click.option(
     "--data",
     envvar="FAIRWAY_DATA",
@@ -50,7 +52,9 @@ def main() -> None:
     help="folder of the embedded store",
 )
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", envvar="QUONGO_PORT", type=click.IntRange(0, 65535), default=7070, show_default=True)
+@click.option(
+    "--port", envvar="QUONGO_PORT", type=click.IntRange(0, 65535), default=7070, show_default=True
+)
 def serve(store: str | None, data: Path, host: str, port: int) -> None:
     """Start the server; Ctrl-C ends it."""
     from fairway.server import serve as server

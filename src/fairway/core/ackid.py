@@ -26,9 +26,7 @@ _proof = msgpack.Decoder(Proof)
 def ack_id(delivery: Delivery) -> str:
     """For a delivery that was just granted."""
     assert delivery.lease is not None
-    proof = Proof(
-        delivery.organization, delivery.generation, delivery.token, delivery.lease.claim
-    )
+    proof = Proof(delivery.organization, delivery.generation, delivery.token, delivery.lease.claim)
     return urlsafe_b64encode(msgpack.encode(proof)).decode().rstrip("=")
 
 
@@ -38,4 +36,6 @@ def read(text: str) -> Proof:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
         return _proof.decode(urlsafe_b64decode(padded))
     except (UnicodeEncodeError, NotBase64, ValueError, DecodeError, ValidationError):
-        raise LeaseLost("this ack id proves no lease: use the one that came with the message") from None
+        raise LeaseLost(
+            "this ack id proves no lease: use the one that came with the message"
+        ) from None

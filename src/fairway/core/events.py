@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from msgspec import Struct, msgpack, structs
@@ -143,7 +144,7 @@ def _packed(kind: str, values: Sequence[Any]) -> list[Any]:
     there = None
     if None in values:
         there = bytes(value is not None for value in values)
-        empty: Any = {"string": "", "binary": b"", "strings": []}.get(kind, 0)
+        empty = _EMPTY.get(kind, 0)
         values = [empty if value is None else value for value in values]
     if kind == "string":
         return [STRINGS, there, *_joined([value.encode() for value in values])]
@@ -156,33 +157,34 @@ def _packed(kind: str, values: Sequence[Any]) -> list[Any]:
     return [NUMBERS, there, array("q", values).tobytes()]
 
 
+_EMPTY: Final[dict[str, Any]] = {"string": "", "binary": b"", "strings": ()}
+
+
 def _joined(values: Sequence[bytes]) -> tuple[bytes, bytes]:
     return array("i", map(len, values)).tobytes(), b"".join(values)
 
 
 def _plain(kind: str, column: list[Any], count: int) -> list[Any]:
     form = column[0]
+    values: list[Any]
     if form == CONSTANT:
         return [column[1]] * count
     if form == NUMBERS:
-        values: list[Any] = list(array("q", column[2]))
+        values = list(array("q", column[2]))
     elif form == STRINGS:
         values = _split(column[2], column[3])
         if kind == "string":
             values = [value.decode() for value in values]
     else:
         items = [item.decode() for item in _split(*column[3][2:])]
-        values, start = [], 0
-        for length in array("i", column[2]):
-            values.append(items[start : start + length])
-            start += length
+        ends = list(accumulate(array("i", column[2]), initial=0))
+        values = [items[start:end] for start, end in pairwise(ends)]
     there = column[1]
-    return values if there is None else [v if t else None for v, t in zip(values, there, strict=True)]
+    return (
+        values if there is None else [v if t else None for v, t in zip(values, there, strict=True)]
+    )
 
 
 def _split(lengths: bytes, data: bytes) -> list[bytes]:
-    values, start = [], 0
-    for length in array("i", lengths):
-        values.append(data[start : start + length])
-        start += length
-    return values
+    ends = list(accumulate(array("i", lengths), initial=0))
+    return [data[start:end] for start, end in pairwise(ends)]

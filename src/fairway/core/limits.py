@@ -7,14 +7,16 @@ from typing import Final
 MS: Final = 1_000  # µs; instants and spans are integers of µs inside Fairway
 SECOND: Final = 1_000_000  # µs
 
-BODY_BYTES: Final = 256 * 1024  # larger payloads belong in a store of files, with their address here
+BODY_BYTES: Final = (
+    256 * 1024
+)  # larger payloads belong in a store of files, with their address here
 TARGET_CHARS: Final = 80  # fits an index name of every store, with a prefix
 ID_CHARS: Final = 128
 NAME_BYTES: Final = 128  # organization, object, key, replaces, consumer, service, code
 REASON_BYTES: Final = 1024
 SETTLE_BYTES: Final = 8 * 1024  # the body of a nak or a reject
 TOPIC_BYTES: Final = 255
-TOPIC_ROOTS: Final = 32  # a message; more is a fan-out bomb
+TOPICS: Final = 32  # a message; more is a fan-out bomb
 MIME_CHARS: Final = 255
 
 HEADERS: Final = 32  # free ones, a message
@@ -31,7 +33,9 @@ DECISIONS: Final = 8  # rounds of decide and commit before an ask is answered `c
 JOINED_ASKS: Final = 1_000  # asks joined into one commit; bounds how long a caller waits for others
 WAITING_ASKS: Final = 20_000  # asks held in memory before callers are told to try again
 SWEEP_PAGE: Final = 500  # lapsed leases returned in one commit
-SWEEP_EVERY: Final = 1 * SECOND  # so a lapsed delivery is due again at the latest 1 s after its lease
+SWEEP_EVERY: Final = (
+    1 * SECOND
+)  # so a lapsed delivery is due again at the latest 1 s after its lease
 LANES_PAGE: Final = 64  # lanes looked at by one receive
 READ_ROWS: Final = 20_000  # events in one batch of an Arrow stream
 EVENTS_PAGE: Final = 1_000  # events in one page of the NDJSON log

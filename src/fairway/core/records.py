@@ -36,7 +36,7 @@ class State(StrEnum):
     REJECTED = "I"
 
 
-class Key(Struct, frozen=True, gc=False):
+class Key(Struct, frozen=True, gc=False, order=True):
     """A message in one target; one delivery of a key is open at a time."""
 
     target: str

@@ -69,21 +69,14 @@ class Sent(Struct, frozen=True, gc=False):
 
 
 def accept(ask: Send, send: str, new_id: str, now: int) -> Accepted:
-    """The message of a send, or the error that names the field."""
-    topics.check_target(ask.queue)
-    found = topics.check_topics(ask.queue, ask.topics) or [ask.queue]
-    if ask.priority not in PRIORITIES.values():
-        raise InvalidInput("priority", f"{ask.priority} is not 1 (urgent) to 4 (low)")
-    if not 0 <= ask.delay <= limits.DELAY_MAX:
-        raise InvalidInput("delay", f"must be 0 to {limits.DELAY_MAX // limits.SECOND} seconds")
-    _check_facts(ask)
+    """The message of a send that was checked."""
     message = Message(
         send=send,
-        id=new_id if ask.id is None else topics.check_id(ask.id),
+        id=new_id if ask.id is None else ask.id,
         organization=ask.organization,
         created=now,
         mime_type=ask.mime_type,
-        topics=found,
+        topics=list(dict.fromkeys(ask.topics)) or [ask.queue],
         object=ask.object,
         key=ask.key,
         correlation_id=ask.correlation_id,
@@ -94,6 +87,20 @@ def accept(ask: Send, send: str, new_id: str, now: int) -> Accepted:
         body=ask.body,
     )
     return Accepted(ask.queue, message, ask.priority, ask.delay)
+
+
+def check(ask: Send) -> Send:
+    """The same ask, or the error that names the field."""
+    topics.check_target(ask.queue)
+    topics.check_topics(ask.queue, ask.topics)
+    if ask.id is not None:
+        topics.check_id(ask.id)
+    if ask.priority not in PRIORITIES.values():
+        raise InvalidInput("priority", f"{ask.priority} is not 1 (urgent) to 4 (low)")
+    if not 0 <= ask.delay <= limits.DELAY_MAX:
+        raise InvalidInput("delay", f"must be 0 to {limits.DELAY_MAX // limits.SECOND} seconds")
+    _check_facts(ask)
+    return ask
 
 
 def _check_facts(ask: Send) -> None:
@@ -118,7 +125,9 @@ def _check_facts(ask: Send) -> None:
 def is_json(mime_type: str) -> bool:
     """`application/json`, `application/…+json`, with or without parameters."""
     kind = mime_type.partition(";")[0].strip().lower()
-    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
 
 
 def _one_json_value(body: bytes) -> bool:
@@ -209,7 +218,9 @@ def _duplicate(ask: Accepted, newest: Delivery, print_: bytes, now: int) -> Plan
     return Plan(Change((), (_logged(ask, now), event)), _sent(ask, "duplicate", newest))
 
 
-def _born(ask: Accepted, generation: int, print_: bytes, available: int, chance: Chance) -> Delivery:
+def _born(
+    ask: Accepted, generation: int, print_: bytes, available: int, chance: Chance
+) -> Delivery:
     state = State.QUEUED
     return Delivery(
         target=ask.queue,

@@ -94,7 +94,12 @@ def lapse(
 ) -> Plan[Settled] | Settled:
     """As a nak by the system, if it is still the same lease and is over."""
     held = known.get(ask.key)
-    if held is None or held.token != ask.leased.token or held.place is not Place.LEASED or held.at > now:
+    if (
+        held is None
+        or held.token != ask.leased.token
+        or held.place is not Place.LEASED
+        or held.at > now
+    ):
         return Settled(ask.leased.state, "not-lapsed")
     row = step(Verb.LAPSE, held.place, _facts(held, rules))
     assert row is not None
@@ -112,7 +117,9 @@ def _holder(proof: Proof, held: Delivery) -> bool:
 def _repeat(verb: Verb, ended: Delivery) -> Settled | FairwayError:
     if ended.state in ENDS[verb]:
         return Settled(ended.state)
-    return AlreadySettled(f"this lease was settled by another verb: the message is {ended.state} now")
+    return AlreadySettled(
+        f"this lease was settled by another verb: the message is {ended.state} now"
+    )
 
 
 def _lost() -> LeaseLost:
@@ -180,9 +187,20 @@ def _event(held: Delivery, moved: Delivery, row: Row, ask: Settle | None, now: i
     assert lease is not None
     goes_back = row.ready is not Ready.NEVER
     return Event(
-        at=now, letter=moved.state, kind=row.event, target=held.target,
-        organization=held.organization, id=held.id, generation=held.generation,
-        priority=held.priority, token=held.token, attempt=moved.memo.deliveries,
-        consumer=lease.consumer or None, service=lease.service, reason=moved.memo.reason or moved.memo.text,
-        code=moved.memo.code, available_at=moved.at if goes_back else None, send_id=held.send,
-    )  # fmt: skip
+        at=now,
+        letter=moved.state,
+        kind=row.event,
+        target=held.target,
+        organization=held.organization,
+        id=held.id,
+        generation=held.generation,
+        priority=held.priority,
+        token=held.token,
+        attempt=moved.memo.deliveries,
+        consumer=lease.consumer or None,
+        service=lease.service,
+        reason=moved.memo.reason or moved.memo.text,
+        code=moved.memo.code,
+        available_at=moved.at if goes_back else None,
+        send_id=held.send,
+    )

@@ -38,19 +38,20 @@ def check_id(value: str) -> str:
     return value
 
 
-def check_topics(queue: str, topics: Sequence[str]) -> list[str]:
-    """The distinct topics of a send to `queue`: all of its root."""
+def check_topics(queue: str, topics: Sequence[str]) -> None:
+    """The topics of a send to `queue`: all of its root."""
     for topic in topics:
         if not topic or len(topic.encode()) > limits.TOPIC_BYTES:
-            raise InvalidInput("topics", f"{topic[:100]!r} must have 1 to {limits.TOPIC_BYTES} bytes")
+            raise InvalidInput(
+                "topics", f"{topic[:100]!r} must have 1 to {limits.TOPIC_BYTES} bytes"
+            )
         if root(topic) != queue:
             raise InvalidInput(
                 "topics", f"{topic!r} belongs to the queue {root(topic)[:80]!r}, not to {queue!r}"
             )
-    distinct = list(dict.fromkeys(topics))
-    if len(distinct) > limits.TOPIC_ROOTS:
-        raise TooLarge("topics", f"{len(distinct)} topics, at most {limits.TOPIC_ROOTS}")
-    return distinct
+        check_text("topics", topic)
+    if len(topics) > limits.TOPICS:
+        raise TooLarge("topics", f"{len(topics)} topics, at most {limits.TOPICS}")
 
 
 def check_name(field: str, value: str) -> str:

@@ -27,7 +27,9 @@ Ask = TypeVar("Ask")
 class Engine:
     """Checks what is asked, joins it with what others ask, and carries it out."""
 
-    def __init__(self, store: Store, clock: Clock | None = None, source: Source | None = None) -> None:
+    def __init__(
+        self, store: Store, clock: Clock | None = None, source: Source | None = None
+    ) -> None:
         self.store = store
         self._clock = clock or system_clock()
         self._source = source or Source(self._clock)
@@ -73,7 +75,7 @@ class Engine:
 
     def _accept(self, ask: Send) -> Accepted | FairwayError:
         try:
-            return send.accept(ask, self._source.uuid7(), self._source.uuid7(), self._clock())
+            return send.accept(send.check(ask), self._source.uuid7(), self._source.uuid7(), self._clock())
         except FairwayError as error:
             return error
 

@@ -12,6 +12,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from fairway.clock import Source, system_clock
+from fairway.core import claim, send, settle
 from fairway.core.claim import Held, Receive
 from fairway.core.errors import FairwayError, SettingsError, StoreUnavailable
 from fairway.core.events import Logged
@@ -44,6 +45,7 @@ class Remote:
         return await asyncio.gather(*(self._send(ask) for ask in asks))
 
     async def receive(self, ask: Receive) -> Sequence[Held]:
+        claim.check(ask)
         params = {"limit": ask.limit, "wait": ask.wait // MS, "service": ask.service}
         if ask.window is not None:
             params["visibilityWindow"] = ask.window // MS
@@ -52,7 +54,9 @@ class Remote:
         patience = ask.wait / SECOND + PATIENCE
         path = f"{_queue(ask.queue)}/pop-many"
         body = await self._once("POST", path, params=params, timeout=patience)
-        return [wire.held_of(ask.queue, item) for item in json.decode(body, type=list[wire.HeldMessage])]
+        return [
+            wire.held_of(ask.queue, item) for item in json.decode(body, type=list[wire.HeldMessage])
+        ]
 
     async def settle(self, asks: Sequence[Settle]) -> Sequence[Settled | FairwayError]:
         return await asyncio.gather(*(self._settle(ask) for ask in asks))
@@ -86,9 +90,10 @@ class Remote:
 
     async def _send(self, ask: Send) -> Sent | FairwayError:
         """Under an id made here, so that a repeat is known as one."""
-        named = ask if ask.id else replace(ask, id=self._source.uuid7())
+        named = replace(ask, id=ask.id or self._source.uuid7())
         path = f"{_queue(named.queue)}/{quote(named.id or '', safe='')}"
         try:
+            send.check(ask)  # what the engine would refuse need not travel, and might not fit a header
             body = await self._repeated(
                 "PUT", path, data=named.body, headers=wire.send_headers(named)
             )
@@ -102,6 +107,7 @@ class Remote:
             ask.reason, ask.code, None if ask.delay is None else ask.delay // MS, ask.severity
         )
         try:
+            settle.prove(ask)
             if ask.verb is Verb.ACK:
                 body = await self._repeated("DELETE", path)
             else:
@@ -129,7 +135,9 @@ class Remote:
         try:
             async with (
                 self._room,
-                self._session().request(method, self._base + path, timeout=limit, **request) as reply,
+                self._session().request(
+                    method, self._base + path, timeout=limit, **request
+                ) as reply,
             ):
                 body = await reply.read()
         except (aiohttp.ClientError, TimeoutError) as error:

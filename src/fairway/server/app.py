@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -47,9 +47,13 @@ def _route(path: str, methods: dict[str, Handler], verbs: Verbs) -> Route:
             return await handler(request, verbs)
         except FairwayError as error:
             return _reply(problems.of(error))
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
         except Exception:
             log.exception("%s %s failed", request.method, path)
-            return _reply(problems.problem(500, "internal", "this is a fault of Fairway; see its log"))
+            return _reply(
+                problems.problem(500, "internal", "this is a fault of Fairway; see its log")
+            )
 
     every = ["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]
     return Route(path, answer, methods=every)
@@ -86,7 +90,9 @@ class Guard:
         host = headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if name.lower() not in self._hosts:
-            return _reply(problems.problem(421, "host", f"{host[:100]!r} is no name of this server"))
+            return _reply(
+                problems.problem(421, "host", f"{host[:100]!r} is no name of this server")
+            )
         origin = headers.get("origin")
         foreign = origin is not None and origin not in (f"http://{host}", f"https://{host}")
         if foreign or headers.get("sec-fetch-site") == "cross-site":

@@ -42,7 +42,9 @@ def of(error: FairwayError) -> Problem:
     )
 
 
-def problem(status: int, code: str, detail: str, retryable: bool = False, **facts: object) -> Problem:
+def problem(
+    status: int, code: str, detail: str, retryable: bool = False, **facts: object
+) -> Problem:
     body = {
         "type": PREFIX + code,
         "title": code.replace("-", " "),

@@ -12,9 +12,9 @@ from msgspec import Raw, Struct, convert, json, to_builtins
 from fairway.core.claim import Held
 from fairway.core.errors import InvalidInput
 from fairway.core.events import KINDS, Event, Logged
+from fairway.core.lifecycle import PLACES
 from fairway.core.limits import MS, SECOND
 from fairway.core.records import Message, Place, State
-from fairway.core.lifecycle import PLACES
 from fairway.core.send import NORMAL, PRIORITIES, Send
 
 INSTANTS = frozenset(name for name, kind in KINDS.items() if kind == "instant")
@@ -192,7 +192,9 @@ FREE = "x-header-"
 LATER = {"x-gid": "replaces", "x-ttl-ms": "ttlMs"}  # refused, so that nobody relies on them in vain
 
 
-def send_of(queue: str, id: str | None, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> Send:
+def send_of(
+    queue: str, id: str | None, headers: Iterable[tuple[bytes, bytes]], body: bytes
+) -> Send:
     given = {name.decode("latin-1"): _text(name, value) for name, value in headers}
     for name, field in LATER.items():
         if name in given:

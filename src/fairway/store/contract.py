@@ -46,10 +46,10 @@ class Store(Protocol):
     async def commit(self, changes: Sequence[Change], now: int) -> Sequence[Conflict | None]:
         """Each change by itself: all of it or nothing, durable before the answer.
 
-        A put holds if its `was` is the newest of its key: absent where `was` is None; waiting at the
-        same place in line and generation; at rest in the same place and generation; leased under the
-        same token and claim, and its deadline ahead (or behind, if the put says `lapsed`), judged by
-        the later of `now` and the store's own clock. The puts of a change are taken in their order,
+        A put holds if its `was` is the newest of its key: absent where `was` is None; waiting at
+        the same place in line and generation; at rest in the same place and generation; leased under
+        the same token and claim, and its deadline ahead (or behind, if the put says `lapsed`), judged
+        by the later of `now` and the store's own clock. The puts of a change are taken in their order,
         each on what the one before left. A put whose `now` is a newer generation over one at rest
         leaves that one where it is; any other replaces `was`.
 
@@ -63,7 +63,8 @@ class Store(Protocol):
         """Lease what is available, for each claim by itself.
 
         Demands are walked in their order, each lane first in line first, until the stamp's limit is
-        reached, or the next delivery's `size` would pass its `room` (one is granted in any case). What a granted delivery becomes, and the event that goes into the log with it, are
+        reached, or the next delivery's `size` would pass its `room` (one is granted in any case).
+        What a granted delivery becomes, and the event that goes into the log with it, are
         `core.claim.leased` and `core.claim.event`. Less than asked, perhaps; one delivery twice, or
         one that is not claimable at the stamp's `now`, never. Durable before the answer.
         """
@@ -78,7 +79,7 @@ class Store(Protocol):
         ...
 
     async def lapsed(self, now: int, limit: int) -> Sequence[Delivery]:
-        """Leased deliveries whose deadline is not ahead of `now`, longest over first."""
+        """Leased deliveries whose deadline is not ahead of `now`: longest over first, then by key."""
         ...
 
     async def fronts(self, target: str, limit: int) -> Sequence[Front]:

@@ -138,7 +138,7 @@ class MemoryStore:
             return
         self._open[key] = delivery
         if delivery.place is Place.LEASED:
-            insort(self._deadlines, (delivery.at, key), key=lambda due: due[0])
+            insort(self._deadlines, (delivery.at, key))
             return
         insort(self._lane(delivery), _turn(delivery))
         self._ready[delivery.target] += 1

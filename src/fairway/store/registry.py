@@ -30,7 +30,9 @@ async def open_store(url: str, clock: Callable[[], int]) -> Store:
         _none_left(url, options)
         return await SqliteStore.open(parts.path[1:], clock)
     if parts.scheme in PLANNED:
-        raise SettingsError(f"the store {parts.scheme}:// is not built yet: use sqlite:// or memory://")
+        raise SettingsError(
+            f"the store {parts.scheme}:// is not built yet: use sqlite:// or memory://"
+        )
     raise SettingsError(f"{url!r} names no store: memory://, sqlite:///file.db or http://host:port")
 
 

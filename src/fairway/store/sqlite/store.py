@@ -39,7 +39,7 @@ from fairway.store.sqlite.rows import (
     row_of,
 )
 from fairway.store.sqlite.schema import connect, lock_file, prepared
-from fairway.store.sqlite.writer import Transaction, Writer
+from fairway.store.sqlite.writer import Transaction, Writer, unavailable
 
 T = TypeVar("T")
 LOOK_EVERY = 0.025  # s; how often a waiting receive looks for what other processes committed
@@ -51,7 +51,9 @@ _FIND = (
     f"select {COLUMNS} from leased {_OPEN}",
     f"select {COLUMNS} from rest {_OPEN} order by generation desc limit 1",
 )
-_INSERT = {place: f"insert into {table} ({COLUMNS}) values ({MARKS})" for place, table in TABLES.items()}
+_INSERT = {
+    place: f"insert into {table} ({COLUMNS}) values ({MARKS})" for place, table in TABLES.items()
+}
 _DELETE = {
     Place.WAITING: (
         "delete from waiting where target = ? and priority = ? and organization = ? "
@@ -84,7 +86,9 @@ class SqliteStore:
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="fairway-reader")
         self._ready: dict[str, int] = defaultdict(int)
         self._waiters: dict[str, asyncio.Event] = {}
-        self._appended = 0  # events that this process wrote: what more the log holds came from others
+        self._appended = (
+            0  # events that this process wrote: what more the log holds came from others
+        )
         self._foreign = 0
         self._look: asyncio.Task[None] | None = None
 
@@ -107,7 +111,7 @@ class SqliteStore:
         return await self._read(lambda: [_message(self._reading, send) for send in sends])
 
     async def lapsed(self, now: int, limit: int) -> Sequence[Delivery]:
-        sql = f"select {COLUMNS} from leased where at <= ? order by at limit ?"
+        sql = f"select {COLUMNS} from leased where at <= ? order by at, target, organization, id limit ?"
         return await self._read(
             lambda: [delivery_of(row) for row in self._reading.execute(sql, (now, limit))]
         )
@@ -162,7 +166,10 @@ class SqliteStore:
     # --- on the reader's thread
 
     async def _read(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(self._reader, work)
+        try:
+            return await self._loop.run_in_executor(self._reader, work)
+        except apsw.Error as error:
+            raise unavailable("read", error) from None
 
     # --- what may be ready
 
@@ -204,7 +211,9 @@ class SqliteStore:
             keys = {put.now.the_key for put in change.puts}
             return Conflict({key: _newest(t.db, key) for key in keys})
         for message in change.messages:
-            t.db.execute("insert into message (send, facts, body) values (?, ?, ?)", message_row(message))
+            t.db.execute(
+                "insert into message (send, facts, body) values (?, ?, ?)", message_row(message)
+            )
         for put in change.puts:
             if put.was is not None:
                 _take(t.db, put.was)

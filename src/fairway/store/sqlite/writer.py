@@ -1,4 +1,4 @@
-"""The one thread of a process that commits: what gathers while a commit runs shares the next one."""
+"""The one thread of a process that commits: what gathers during a commit shares the next."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = 256  # works in one transaction; bounds how long the first of them wait
 
 
 class Transaction:
-    """One transaction under way: its connection, and the events that will be one block of the log."""
+    """One transaction under way, with the events that will be its block of the log."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
@@ -33,7 +33,7 @@ Work = Callable[[Transaction], Any]
 
 
 class Writer:
-    """Runs works in the order they came. Each is all or nothing; none is answered before the sync."""
+    """Runs works as they came. Each is all or nothing; none is answered before the sync."""
 
     def __init__(
         self, db: apsw.Connection, lock: int, committed: Callable[[set[str], int], None]
@@ -93,7 +93,7 @@ class Writer:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
         except (apsw.Error, OSError) as error:
             for _, answer in taken:
-                answer.set_exception(_unavailable(error))
+                answer.set_exception(unavailable("write", error))
             return
         self._committed(transaction.readied, len(transaction.events))
         for answer, result, error in answers:
@@ -113,7 +113,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self._db.execute("rollback to work")
             del transaction.events[kept:]
-            return None, _unavailable(error) if isinstance(error, apsw.Error) else error
+            return None, unavailable("write", error) if isinstance(error, apsw.Error) else error
         finally:
             if self._db.in_transaction:
                 self._db.execute("release work")
@@ -129,5 +129,5 @@ class Writer:
         self._db.execute("insert into log values (?, ?, ?)", (first, len(events), pack(events)))
 
 
-def _unavailable(error: Exception) -> FairwayError:
-    return StoreUnavailable(f"the store could not write: {error}")
+def unavailable(verb: str, error: Exception) -> FairwayError:
+    return StoreUnavailable(f"the store could not {verb}: {error}")
