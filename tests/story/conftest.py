@@ -1,0 +1,5 @@
+"""The shared Spark session."""
+
+from tests.spark_session import spark
+
+__all__ = ["spark"]
