@@ -11,10 +11,10 @@ import http.client
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -81,7 +81,9 @@ def drain(url: str) -> Counter[str]:
     return got
 
 
-def test_every_answered_send_survives_a_kill(tmp_path: Path, run_seed: int) -> None:
+def test_every_answered_send_survives_a_kill(
+    tmp_path: Path, run_seed: int, figure: Callable[[str], None]
+) -> None:
     cycles = int(os.environ.get("FAIRWAY_KILLS", CYCLES))
     chance = random.Random(run_seed)
     tried: set[str] = set()
@@ -101,10 +103,9 @@ def test_every_answered_send_survives_a_kill(tmp_path: Path, run_seed: int) -> N
                 answered |= sender.answered
     url = f"sqlite:///{tmp_path}/fairway.db"
     got = drain(url)
-    print(
+    figure(
         f"{cycles} kills, {inside} inside a commit ({inside / cycles:.0%}); {len(answered)} sends "
-        f"answered, {len(tried) - len(answered)} not, {len(got.keys() - answered)} of these there",
-        file=sys.__stderr__,
+        f"answered, {len(tried) - len(answered)} not, {len(got.keys() - answered)} of these there"
     )
     assert not answered - got.keys(), "lost"
     assert not got.keys() - tried, "unexpected"

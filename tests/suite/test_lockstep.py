@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,9 @@ async def play(engine: Engine, clock: Hand, verb: str, ask: Any) -> Any:
     return [repr(item) if isinstance(item, Exception) else item for item in answer]
 
 
-async def test_all_stores_tell_the_same_story(tmp_path: Path, run_seed: int) -> None:
+async def test_all_stores_tell_the_same_story(
+    tmp_path: Path, run_seed: int, figure: Callable[[str], None]
+) -> None:
     clock, story = Hand(), Story(run_seed)
     engines = [
         Engine(await open_store(url_of(name, tmp_path), clock), clock, Source(clock, run_seed))
@@ -111,7 +113,9 @@ async def test_all_stores_tell_the_same_story(tmp_path: Path, run_seed: int) -> 
     finally:
         for engine in engines:
             await engine.close()
-    print("events:", dict(sorted(outcomes.items())))
+    figure(
+        f"lockstep of {' and '.join(STORES)}: {STEPS} steps, events {dict(sorted(outcomes.items()))}"
+    )
     reached = {
         "queued",
         "updated",

@@ -75,7 +75,9 @@ class Engine:
 
     def _accept(self, ask: Send) -> Accepted | FairwayError:
         try:
-            return send.accept(send.check(ask), self._source.uuid7(), self._source.uuid7(), self._clock())
+            return send.accept(
+                send.check(ask), self._source.uuid7(), self._source.uuid7(), self._clock()
+            )
         except FairwayError as error:
             return error
 

@@ -93,7 +93,9 @@ class Remote:
         named = replace(ask, id=ask.id or self._source.uuid7())
         path = f"{_queue(named.queue)}/{quote(named.id or '', safe='')}"
         try:
-            send.check(ask)  # what the engine would refuse need not travel, and might not fit a header
+            send.check(
+                ask
+            )  # what the engine would refuse need not travel, and might not fit a header
             body = await self._repeated(
                 "PUT", path, data=named.body, headers=wire.send_headers(named)
             )
