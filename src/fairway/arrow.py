@@ -19,8 +19,6 @@ from nanoarrow.ipc import StreamWriter
 
 from fairway.core.events import COLUMNS, CONSTANT, KINDS, columns
 
-BATCH_ROWS: Final = 20_000  # callers cut ranges to it: a batch lies in memory whole, several times
-
 _TYPES: Final = {
     "int32": na.int32(),
     "int64": na.int64(),
@@ -63,7 +61,8 @@ class Stream:
     def batch(self, blocks: Sequence[tuple[int, bytes]], first: int, last: int) -> bytes:
         """One record batch: the events of these blocks whose positions lie in first..last.
 
-        A block is given with the position of its first event; they are dense and in order.
+        A block is given with the position of its first event; they are dense and in order. A batch
+        lies in memory whole, several times: callers keep to `limits.READ_ROWS`.
         """
         found = list(_overlaps(blocks, first, last))
         rows = sum(hi - lo for _, lo, hi in found)

@@ -124,14 +124,14 @@ class Fairway(Twin):
     def receive(self, *args: Any, **kwargs: Any) -> list[Delivery]:
         return [Delivery(twin, self._portal) for twin in self._receive(*args, **kwargs)]
 
-    @wraps(aio.Fairway.read_log)
     def read_log(
         self, shard: int, first: int, last: int, columns: Sequence[str] | None = None
     ) -> Iterator[bytes]:
+        """The positions first..last as one Arrow IPC stream, in chunks of bytes."""
         return self._portal.iterate(self._twin.read_log(shard, first, last, columns))
 
-    @wraps(aio.Fairway.events)
     def events(self, *, shard: int = 0, after: int = 0) -> Iterator[Logged]:
+        """What happened behind a position, up to what can be read now."""
         return self._portal.iterate(self._twin.events(shard=shard, after=after))
 
     def close(self) -> None:

@@ -82,15 +82,16 @@ class MemoryStore:
         return LogState(self._identity, [ShardState(0, 1, self._latest)])
 
     async def read_log(self, shard: int, first: int, last: int) -> AsyncIterator[Sequence[Block]]:
-        page: list[Block] = []
+        page, rows = list[Block](), 0
         start = bisect_right(self._blocks, first, key=lambda block: block.first) - 1
         for block in self._blocks[max(start, 0) :]:
             if block.first > last:
                 break
-            page.append(block)
-            if sum(block.count for block in page) >= READ_ROWS:
+            if page and rows + block.count > READ_ROWS:
                 yield page
-                page = []
+                page, rows = [], 0
+            page.append(block)
+            rows += block.count
         if page:
             yield page
 
