@@ -37,7 +37,7 @@ class Facts:
     @property
     def body(self) -> bytes:
         """The payload, byte for byte as it was sent."""
-        return self._held.message.body
+        return self._held.message.body or b""
 
     @property
     def mime_type(self) -> str:

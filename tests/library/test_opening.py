@@ -102,4 +102,4 @@ async def test_the_same_verbs_for_asyncio(tmp_path: Path) -> None:
         async with d:
             assert d.json() == {"n": 1}
         kinds = [e.event.kind async for e in fw.events()]
-        assert kinds == ["logged", "queued", "leased", "completed"]
+        assert kinds == ["created", "logged", "queued", "leased", "completed"]

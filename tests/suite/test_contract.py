@@ -14,6 +14,12 @@ from fairway.core.records import (
     Conflict,
     Delivery,
     Demand,
+    Entry,
+    EntryKey,
+    Filter,
+    Front,
+    Hold,
+    Key,
     Lane,
     Lease,
     Memo,
@@ -26,7 +32,8 @@ from fairway.core.records import (
 from fairway.store.contract import Store
 from tests.suite.conftest import Hand
 
-LANE = Lane(3, "")
+LANE = Lane(3, 0, "")
+FAR = 10**18
 
 
 def born(
@@ -43,6 +50,7 @@ def born(
         placed=at,
         sequence=sequence,
         at=at,
+        expires_at=FAR,
         send=f"send-{id}",
         size=1,
         fingerprint=b"f",
@@ -91,12 +99,16 @@ async def granted(store: Store, asked: Claim) -> list[str]:
     return [grant.delivery.id for grant in grants]
 
 
+def entry(name: str, version: int, value: bytes = b"v", kind: str = "head") -> Entry:
+    return Entry(kind, name, version, value)
+
+
 async def test_what_was_put_is_found_whole(store: Store, clock: Hand) -> None:
     one = born("a", clock.now, priority=1, organization="ü")
     assert await store.commit([new(one)], clock.now) == [None]
     assert await store.find([one.the_key, born("b", 1).the_key]) == [one, None]
     assert await store.messages(["send-a", "none"]) == [message(one), None]
-    [[grant]] = await store.claim([claim(clock, 1, Demand("q", Lane(1, "ü"), 1))])
+    [[grant]] = await store.claim([claim(clock, 1, Demand("q", Lane(1, 0, "ü"), 1))])
     assert await store.find([one.the_key]) == [grant.delivery]
     ended = replace(
         grant.delivery, place=Place.DEAD, state=State.REJECTED, memo=Memo(errors=2, text="é")
@@ -110,10 +122,9 @@ async def test_a_put_over_something_else_is_a_conflict_that_brings_it_back(
 ) -> None:
     one = born("a", clock.now)
     await store.commit([new(one)], clock.now)
-    elsewhere = replace(one, placed=one.placed + 1, at=one.at + 1)
     wrong = {
         "there is one": Put(one),
-        "another place in line": Put(one, elsewhere),
+        "another version of it": Put(one, replace(one, version=2)),
         "another generation": Put(one, replace(one, generation=2)),
         "it is not leased": Put(one, replace(one, place=Place.LEASED)),
         "it has not ended": Put(one, replace(one, place=Place.HISTORY)),
@@ -163,25 +174,24 @@ async def test_a_new_version_leaves_the_one_at_rest(store: Store, clock: Hand) -
     assert await store.find([one.the_key]) == [gone]
 
 
-async def test_a_lease_guards_by_token_claim_and_deadline(store: Store, clock: Hand) -> None:
+async def test_a_lease_guards_by_token_version_and_deadline(store: Store, clock: Hand) -> None:
     await store.commit([new(born("a", clock.now))], clock.now)
     [[grant]] = await store.claim([claim(clock, 1, Demand("q", LANE, 1))])
     lease = grant.delivery
     ended = replace(lease, place=Place.HISTORY, state=State.COMPLETED)
 
-    async def refused(was: Delivery, now: int, lapsed: bool = False) -> bool:
-        [conflict] = await store.commit([Change((Put(ended, was, lapsed),), ())], now)
+    async def refused(was: Delivery, now: int, hold: Hold = Hold.RUNS) -> bool:
+        [conflict] = await store.commit([Change((Put(ended, was, hold),), ())], now)
         return conflict is not None
 
-    other_claim = replace(lease, lease=Lease(b"d" * 12, clock.now, 10))
     assert await refused(replace(lease, token=lease.token + 1), clock.now)
-    assert await refused(other_claim, clock.now)
+    assert await refused(replace(lease, version=lease.version + 1), clock.now)
     assert await refused(lease, lease.at)  # over by the time given
-    assert await refused(lease, clock.now, lapsed=True)  # not over yet
+    assert await refused(lease, clock.now, Hold.OVER)  # not over yet
     before = clock.now
     clock.now = lease.at
     assert await refused(lease, before)  # over by the store's own clock
-    assert not await refused(lease, before, lapsed=True)
+    assert not await refused(lease, before, Hold.OVER)
 
 
 async def test_a_claim_takes_the_first_in_line_of_each_lane(store: Store, clock: Hand) -> None:
@@ -194,17 +204,14 @@ async def test_a_claim_takes_the_first_in_line_of_each_lane(store: Store, clock:
     ]
     later = replace(born("released", clock.now - 8), at=clock.now + 5)
     await store.commit([new(d) for d in [*line, later]], clock.now)
-    fronts = await store.fronts("q", 9)
-    assert [front.lane for front in fronts] == [Lane(1, "o"), LANE]
-    assert len(await store.fronts("q", 1)) == 1
-    two = claim(clock, 2, Demand("q", Lane(1, "o"), 9), Demand("q", LANE, 9))
+    two = claim(clock, 2, Demand("q", Lane(1, 0, "o"), 9), Demand("q", LANE, 9))
     assert await granted(store, two) == ["z", "c"]
     assert await granted(store, claim(clock, 9, Demand("q", LANE, 1))) == ["b"]
     assert await granted(store, claim(clock, 9, Demand("q", LANE, 9))) == ["a"]
     assert await granted(store, claim(clock, 9, Demand("q", LANE, 9))) == []
     clock.now += 5
     assert await granted(store, claim(clock, 9, Demand("q", LANE, 9))) == ["released", "d"]
-    assert await store.fronts("q", 9) == []
+    assert (await store.tally("q", 3, (-1, ""), 9)).fronts == []
 
 
 async def test_a_claim_stops_before_the_bodies_grow_too_large(store: Store, clock: Hand) -> None:
@@ -240,17 +247,19 @@ async def test_concurrent_claims_never_share_a_delivery(store: Store, clock: Han
     assert sorted(ids) == sorted(map(str, range(100)))
 
 
-async def test_what_lapsed_is_listed_longest_first(store: Store, clock: Hand) -> None:
+async def test_what_is_due_is_listed_longest_first(store: Store, clock: Hand) -> None:
     for id in "ab":
         await store.commit([new(born(id, clock.now))], clock.now)
         await store.claim([claim(clock, 1, Demand("q", LANE, 1))])
         clock.now += 3
-    assert [d.id for d in await store.lapsed(clock.now, 9)] == []
+    assert [d.id for d in await store.due(clock.now, 9)] == []
     clock.now += 4
-    assert [d.id for d in await store.lapsed(clock.now, 9)] == ["a"]
+    assert [d.id for d in await store.due(clock.now, 9)] == ["a"]
     clock.now += 9
-    assert [d.id for d in await store.lapsed(clock.now, 9)] == ["a", "b"]
-    assert [d.id for d in await store.lapsed(clock.now, 1)] == ["a"]
+    assert [d.id for d in await store.due(clock.now, 9)] == ["a", "b"]
+    assert [d.id for d in await store.due(clock.now, 1)] == ["a"]
+    await store.commit([new(replace(born("c", clock.now), expires_at=clock.now - 8))], clock.now)
+    assert [d.id for d in await store.due(clock.now, 9)] == ["a", "c", "b"]
 
 
 async def test_the_log_is_dense_and_read_by_closed_ranges(store: Store, clock: Hand) -> None:
@@ -289,3 +298,206 @@ async def test_a_wait_ends_when_something_may_be_ready(
     await store.commit([Change((put,), ())], clock.now)
     assert await asyncio.wait_for(waiting, 5) != seen
     assert await store.wait("q", seen, 20) != seen  # what came before the wait is not missed
+
+
+async def test_entries_are_guarded_by_their_version(store: Store, clock: Hand) -> None:
+    first, second = entry("a", 5), entry("a", 6, b"w")
+    assert await store.commit([Change((Put(first),), ())], clock.now) == [None]
+    assert await store.commit([Change((Put(first),), ())], clock.now) == [
+        Conflict({first.the_key: first})
+    ]
+    assert await store.commit([Change((Put(second, first),), ())], clock.now) == [None]
+    [stale] = await store.commit([Change((Put(entry("a", 7), first),), ())], clock.now)
+    assert stale == Conflict({first.the_key: second})
+    assert await store.find([EntryKey("head", "a"), EntryKey("name", "a")]) == [second, None]
+
+
+async def test_a_change_holds_and_drops_entries(store: Store, clock: Hand) -> None:
+    there, absent = entry("a", 5), EntryKey("head", "b")
+    await store.commit([Change((Put(there),), ())], clock.now)
+
+    async def goes(change: Change) -> bool:
+        return await store.commit([change], clock.now) == [None]
+
+    assert await goes(Change((), (), holds=((there.the_key, 5), (absent, 0))))
+    assert not await goes(Change((), (), holds=((there.the_key, 4),)))
+    assert not await goes(Change((), (), holds=((absent, 1),)))
+    assert not await goes(Change((), (), drops=(entry("a", 4),)))
+    assert not await goes(Change((), (), drops=(entry("b", 1),)))
+    both = Change((Put(born("x", clock.now)),), (event("never"),), drops=(entry("b", 1),))
+    assert not await goes(both)
+    assert await store.find([Key("q", "", "x")]) == [None]
+    assert await goes(Change((), (), drops=(there,)))
+    assert await store.find([there.the_key]) == [None]
+
+
+async def test_entries_are_listed_by_kind_and_prefix(store: Store, clock: Hand) -> None:
+    names = ["q\na", "q\nb", "qq\na", "r\na"]
+    puts = [Put(entry(name, 1)) for name in names] + [Put(entry("q\na", 1, kind="name"))]
+    await store.commit([Change(tuple(puts), ())], clock.now)
+
+    async def listed(prefix: str, after: str = "", limit: int = 9) -> list[str]:
+        return [e.name for e in await store.entries("head", prefix, after, limit)]
+
+    assert await listed("q\n") == ["q\na", "q\nb"]
+    assert await listed("q\n", "q\na") == ["q\nb"]
+    assert await listed("", limit=3) == names[:3]
+    assert await listed("", "r\na") == []
+
+
+async def test_a_version_is_written_beside_what_is_open(store: Store, clock: Hand) -> None:
+    one = born("a", clock.now)
+    await store.commit([new(one)], clock.now)
+    side = replace(one, generation=2, place=Place.HISTORY, state=State.UNCHANGED, send="send-b")
+    beside = Change((Put(side, beside=True),), (), (replace(message(one), send="send-b"),))
+    assert await store.commit([beside], clock.now) == [None]
+    assert await store.find([one.the_key, replace(one.the_key, generation=2)]) == [one, side]
+    [conflict] = await store.commit([beside], clock.now)
+    assert conflict is not None
+
+
+async def test_a_body_goes_when_nobody_needs_it_and_the_message_with_its_last_delivery(
+    store: Store, clock: Hand
+) -> None:
+    one = born("a", clock.now)
+    two = replace(one, target="r")
+    shared = replace(message(one), holders=2)
+    await store.commit([Change((Put(one), Put(two)), (), (shared,))], clock.now)
+    for delivery, body in ((one, b"x"), (two, None)):
+        ended = replace(delivery, version=2, place=Place.HISTORY, state=State.OBSOLETE)
+        put = Put(ended, delivery, forgets=one.send)
+        assert await store.commit([Change((put,), ())], clock.now) == [None]
+        [left] = await store.messages([one.send])
+        assert left is not None
+        assert left.body == body
+    for target in "qr":
+        assert await store.messages([one.send]) != [None]
+        assert len(await store.prune(Place.HISTORY, target, clock.now + 1, 9)) == 1
+    assert await store.messages([one.send]) == [None]
+
+
+async def test_pruning_takes_the_oldest_at_rest(store: Store, clock: Hand) -> None:
+    for age, id in ((9, "a"), (8, "b"), (1, "c")):
+        waits = born(id, clock.now - age)
+        rests = replace(waits, version=2, place=Place.DEAD, state=State.REJECTED)
+        await store.commit([new(waits)], clock.now)
+        await store.commit([Change((Put(rests, waits),), ())], clock.now)
+
+    async def pruned(place: Place, limit: int) -> list[str]:
+        return [d.id for d in await store.prune(place, "q", clock.now - 5, limit)]
+
+    assert await pruned(Place.HISTORY, 9) == []
+    assert await pruned(Place.DEAD, 1) == ["a"]
+    assert await pruned(Place.DEAD, 9) == ["b"]
+    assert await store.find([Key("q", "", "a"), Key("q", "", "c")]) != [None, None]
+
+
+async def test_the_log_is_forgotten_by_whole_blocks(store: Store, clock: Hand) -> None:
+    for i in range(3):
+        await store.commit([Change((), (event(f"{i}a"), event(f"{i}b")))], clock.now)
+    assert await store.forget_log(0, 4) == 3
+    state = (await store.log()).shards[0]
+    assert (state.earliest, state.latest) == (3, 6)
+    pages = [p async for p in store.read_log(0, 3, 6)]
+    assert [e.kind for page in pages for b in page for e in unpack(b.data)] == [
+        "1a",
+        "1b",
+        "2a",
+        "2b",
+    ]
+    assert await store.forget_log(0, 99) == 7
+    await store.commit([Change((), (event("after"),))], clock.now)
+    assert (await store.log()).shards[0].latest == 7
+
+
+async def test_counters_bound_a_claim_and_follow_the_leases(store: Store, clock: Hand) -> None:
+    await store.commit([new(born(str(i), clock.now, sequence=i)) for i in range(6)], clock.now)
+    of_priority, of_all = "q\ndefault\n3", "q\ndefault\n*"
+
+    async def take(full_at: dict[str, int], *caps: str) -> list[Delivery]:
+        asked = claim(clock, 9, Demand("q", LANE, 9, caps))
+        bounded = replace(asked, stamp=replace(asked.stamp, full_at=full_at))
+        [grants] = await store.claim([bounded])
+        assert not isinstance(grants, Conflict)
+        return [grant.delivery for grant in grants]
+
+    async def counted() -> dict[str, int]:
+        return (await store.tally("q", 3, (-1, ""), 9)).counters
+
+    held = await take({of_priority: 2, of_all: 9}, of_priority, of_all)
+    assert len(held) == 2
+    assert await counted() == {of_priority: 2, of_all: 2}
+    assert await take({of_priority: 2}, of_priority) == []
+    assert len(await take({of_priority: 2, of_all: 3}, of_all)) == 1  # bound by what it names
+    ended = replace(held[0], place=Place.HISTORY, state=State.COMPLETED, counted=())
+    await store.commit([Change((Put(ended, held[0]),), ())], clock.now)
+    assert await counted() == {of_priority: 2, of_all: 2}
+    assert len(await take({})) == 3
+    assert await counted() == {of_priority: 5, of_all: 5}
+
+
+async def test_a_claim_holds_the_version_that_it_was_planned_with(
+    store: Store, clock: Hand
+) -> None:
+    await store.commit([new(born("a", clock.now)), Change((Put(entry("q", 5)),), ())], clock.now)
+    asked = claim(clock, 9, Demand("q", LANE, 9))
+    held = (EntryKey("head", "q"), 4)
+    [refused] = await store.claim([replace(asked, holds=(held,))])
+    assert refused == Conflict({held[0]: entry("q", 5)})
+    [grants] = await store.claim([replace(asked, holds=((held[0], 5),))])
+    assert len(grants) == 1
+
+
+async def test_a_tally_walks_the_organizations_in_their_order(store: Store, clock: Hand) -> None:
+    def in_lane(id: str, turn: int, organization: str, at: int, confirmed: str = "") -> Delivery:
+        waits = born(id, at, organization=organization)
+        return replace(waits, turn=turn, confirmed=confirmed)
+
+    now = clock.now
+    waiting = [
+        in_lane("a", 7, "x", now + 4), in_lane("b", 7, "x", now + 2), in_lane("c", 7, "y", now),
+        in_lane("d", 9, "a", now), in_lane("e", 9, "a", now, "c1"), in_lane("f", 2, "z", now),
+    ]  # fmt: skip
+    await store.commit([new(d) for d in waiting], now)
+    await store.commit([new(born("g", now, priority=1))], now)
+
+    async def told(after: tuple[int, str], limit: int) -> list[Front]:
+        tally = await store.tally("q", 3, after, limit)
+        assert tally.organizations == 4
+        return tally.fronts
+
+    everybody = [
+        Front(Lane(3, 2, "z"), 1, 0, now),
+        Front(Lane(3, 7, "x"), 2, 0, now + 2),
+        Front(Lane(3, 7, "y"), 1, 0, now),
+        Front(Lane(3, 9, "a"), 1, 0, now),
+        Front(Lane(3, 9, "a", "c1"), 1, 0, now),
+    ]
+    assert await told((-1, ""), 9) == everybody
+    assert await told((-1, ""), 2) == everybody[:2]
+    assert await told((7, "x"), 9) == everybody[2:]  # all lanes of an organization, or none
+    assert await told((9, "a"), 9) == []
+    assert [load.queued for load in await store.loads(["q", "none"])] == [7, 0]
+
+
+async def test_a_scan_pages_through_a_place(store: Store, clock: Hand) -> None:
+    for target, id in (("q", "a"), ("q", "b"), ("r", "a"), ("r", "c")):
+        waits = replace(born(id, clock.now), target=target, send=f"{target}{id}")
+        of_it = replace(message(waits), topics=[f"{target}.x"], object=id)
+        await store.commit([Change((Put(waits),), (), (of_it,))], clock.now)
+
+    async def found(where: Filter, after: str = "", limit: int = 9) -> list[str]:
+        page = await store.scan(Place.WAITING, where, after, limit)
+        rest = await found(where, page.after, limit) if page.after else []
+        assert page.looked_at <= limit
+        return [f"{d.target}{d.id}" for d in page.found] + rest
+
+    for limit in (1, 2, 9):
+        assert await found(Filter(), limit=limit) == ["qa", "qb", "ra", "rc"]
+        assert await found(Filter(target="r"), limit=limit) == ["ra", "rc"]
+        assert await found(Filter(topic="q."), limit=limit) == ["qa", "qb"]
+        assert await found(Filter(object="a"), limit=limit) == ["qa", "ra"]
+    assert await found(Filter(state="R")) == await found(Filter(since=clock.now + 1)) == []
+    assert (await store.scan(Place.DEAD, Filter(), "", 9)).found == []
+    assert [d.target for d in await store.of_id(None, "a")] == ["q", "r"]
+    assert await store.of_id("other", "a") == []

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairway.core import limits, topics
+from fairway.core import fairness, limits, topics
 from fairway.core.ackid import ack_id
+from fairway.core.entries import TARGET, Target
 from fairway.core.errors import InvalidInput
 from fairway.core.events import Event
-from fairway.core.lifecycle import PLACES
-from fairway.core.records import Claim, Delivery, Demand, Front, Grant, Lease, Message, Stamp, State
+from fairway.core.fairness import Four, Line, Policy, Portion, Waiting
+from fairway.core.lifecycle import PLACES, Verb
+from fairway.core.records import (
+    Attempt,
+    Claim,
+    Delivery,
+    Demand,
+    Entry,
+    Front,
+    Grant,
+    Lane,
+    Lease,
+    Message,
+    Place,
+    Stamp,
+    State,
+)
+from fairway.core.settings import Settings
+from fairway.core.settle import Return
+
+PRIORITIES = (1, 2, 3, 4)
+EVERY = "*"  # in a counter's name: all priorities together
 
 
 class Receive(Struct, frozen=True, gc=False, kw_only=True):
-    """What a consumer asks: up to `limit` messages of a queue, waiting at most `wait` for the first."""
+    """What a consumer asks: up to `limit` messages, waiting at most `wait` for the first."""
 
     queue: str
     limit: int = 1
@@ -24,6 +45,8 @@ class Receive(Struct, frozen=True, gc=False, kw_only=True):
     window: int | None = None
     consumer: str = ""
     service: str = "default"
+    organization: str | None = None  # only its messages
+    auto: bool = False  # acknowledged by the grant: at most once
 
 
 class Held(Struct, frozen=True, gc=False, kw_only=True):
@@ -33,12 +56,15 @@ class Held(Struct, frozen=True, gc=False, kw_only=True):
     message: Message
     ack_id: str
     generation: int
+    state: State
     priority: int
     token: int
     attempt: int
     retries: int
+    requeues: int
     redelivered: bool
     available_at: int
+    expires_at: int
     deadline_at: int
     window: int  # the span of the lease, as it was granted
 
@@ -53,56 +79,193 @@ def check(ask: Receive) -> Receive:
         raise InvalidInput("visibilityWindow", "must be 1 second to 12 hours")
     if ask.consumer:
         topics.check_name("consumer", ask.consumer)
+    if ask.organization:
+        topics.check_name("organization", ask.organization)
     topics.check_name("service", ask.service)
     return ask
 
 
-def plan(target: str, fronts: Sequence[Front], lease: Lease, limit: int, now: int) -> Claim:
-    """Lanes in order of priority. A stale look at them may take too little, never too much."""
-    lanes = sorted(front.lane for front in fronts if front.available_at <= now)
-    demands = tuple(Demand(target, lane, limit) for lane in lanes)
-    return Claim(demands, Stamp(lease, now, now + lease.window, limit, limits.RECEIVE_BYTES))
+def check_with(ask: Receive, settings: Settings) -> None:
+    """What only the queue's settings tell."""
+    if settings.confirmations == 1:
+        return
+    if not ask.consumer:
+        raise InvalidInput(
+            "consumer",
+            "name the consumer: this queue wants several to confirm",
+            code="consumer-required",
+        )
+    if ask.auto:
+        raise InvalidInput("auto", "a queue that wants several to confirm has no auto-ack")
 
 
-def vet(grant: Grant) -> Held:
-    """What is handed out of a grant."""
-    delivery = grant.delivery
-    assert delivery.lease is not None
-    return Held(
-        queue=delivery.target,
-        message=grant.message,
-        ack_id=ack_id(delivery),
-        generation=delivery.generation,
-        priority=delivery.priority,
-        token=delivery.token,
-        attempt=delivery.memo.deliveries + 1,
-        retries=delivery.memo.retries,
-        redelivered=delivery.memo.redelivered,
-        available_at=delivery.placed,
-        deadline_at=delivery.at,
-        window=delivery.at - delivery.lease.since,
+# --- planning
+
+
+def policy(settings: Settings, service: str) -> Policy:
+    return Policy(
+        shares=settings.shares,
+        min_active=settings.min_active,
+        max_active=settings.active_limit(service),
+        borrow=settings.borrow,
     )
 
 
-def leased(waiting: Delivery, stamp: Stamp) -> Delivery:
-    """What a granted delivery becomes. The token outgrows the last one and the clock, so it also
-    grows past a restored store and a lost tail."""
-    return replace(
-        waiting,
+def counters(target: str, service: str, priority: int) -> tuple[str, str]:
+    """In which a lease counts: those of its priority, and those of all."""
+    return f"{target}\n{service}\n{priority}", f"{target}\n{service}\n{EVERY}"
+
+
+def active(target: str, service: str, told: Mapping[str, int]) -> Four:
+    """How many leases of each priority the service holds, by the tally's counters."""
+    one, two, three, four = (told.get(counters(target, service, p)[0], 0) for p in PRIORITIES)
+    return one, two, three, four
+
+
+def waiting(fronts: Sequence[Front], ask: Receive, now: int) -> list[Waiting]:
+    """The organizations of a tally, in the order of the walk, with what is available for this
+    consumer; perhaps nothing."""
+    found: dict[tuple[int, str], Waiting] = {}
+    for front in fronts:
+        lane = front.lane
+        at = (lane.turn, lane.organization)
+        before = found.get(at, Waiting(lane.turn, lane.organization, 0, 0))
+        takes = front.available_at is not None and front.available_at <= now and _may(ask, lane)
+        found[at] = replace(
+            before,
+            available=before.available + (front.waiting if takes else 0),
+            active=before.active + front.leased,
+        )
+    return list(found.values())
+
+
+def _may(ask: Receive, lane: Lane) -> bool:
+    if ask.organization is not None and ask.organization != lane.organization:
+        return False
+    return not lane.confirmed or ask.consumer not in lane.confirmed.split("\n")
+
+
+def plan(
+    ask: Receive,
+    entry: Entry,
+    target: Target,
+    lines: Sequence[Line],
+    fronts: Sequence[Front],
+    told: Mapping[str, int],
+    lease: Lease,
+    chance: float,
+) -> Claim:
+    """The claim of one receive. A stale look takes too little, never too much: the store guards."""
+    rules = policy(target.settings, ask.service)
+    held = active(ask.queue, ask.service, told)
+    portions = fairness.plan(ask.limit, rules, held, lines, chance)
+    now = lease.since
+    demands = [d for portion in portions for d in _demands(ask, portion, fronts, rules, now)]
+    stamp = Stamp(
+        lease=lease,
+        now=now,
+        deadline=now + lease.window,
+        limit=sum(portion.amount for portion in portions),
+        room=limits.RECEIVE_BYTES,
+        full_at=_full_at(ask, rules),
+        auto=ask.auto,
+    )
+    return Claim(tuple(demands), stamp, ((TARGET.key(ask.queue), entry.version),))
+
+
+def _demands(
+    ask: Receive, portion: Portion, fronts: Sequence[Front], rules: Policy, now: int
+) -> list[Demand]:
+    """One for each lane of the organization: those whom nobody confirmed first."""
+    priority = portion.priority
+    caps: tuple[str, ...] = ()
+    if rules.max_active is not None:
+        of_priority, of_all = counters(ask.queue, ask.service, priority)
+        caps = (of_all,) if portion.borrowed else (of_priority, of_all)
+    lanes = sorted(
+        front.lane
+        for front in fronts
+        if (front.lane.priority, front.lane.organization) == (priority, portion.organization)
+        and front.waiting
+        and _may(ask, front.lane)
+    )
+    return [Demand(ask.queue, lane, portion.amount, caps) for lane in lanes]
+
+
+def _full_at(ask: Receive, rules: Policy) -> dict[str, int]:
+    if rules.max_active is None:
+        return {}
+    most = fairness.caps(rules.max_active, rules.shares, rules.min_active)
+    names = [counters(ask.queue, ask.service, p) for p in PRIORITIES]
+    bounds = {of_priority: cap for (of_priority, _), cap in zip(names, most, strict=True)}
+    return bounds | {names[0][1]: rules.max_active}
+
+
+# --- granting
+
+
+def grant(waits: Delivery, demand: Demand, stamp: Stamp) -> tuple[Delivery, list[Event]]:
+    """What a claimed delivery becomes, and what the log says. The token outgrows the last one and the
+    clock, so it also grows past a restored store and a lost tail."""
+    leased = replace(
+        waits,
+        version=waits.version + 1,
         place=PLACES[State.LEASED],
         state=State.LEASED,
         at=stamp.deadline,
-        token=max(waiting.token + 1, stamp.now),
+        token=max(waits.token + 1, stamp.now),
+        counted=counters(demand.target, stamp.lease.service, waits.priority),
         lease=stamp.lease,
     )
+    told = [_event(leased, stamp, "leased")]
+    if not stamp.auto or waits.expires_at <= stamp.now:
+        return leased, told
+    memo = waits.memo
+    attempt = Attempt(stamp.lease.consumer, stamp.now, stamp.now, "kicked")
+    kicked = replace(
+        leased,
+        place=PLACES[State.KICKED],
+        state=State.KICKED,
+        at=stamp.now,
+        counted=(),
+        memo=replace(memo, deliveries=memo.deliveries + 1, attempts=(*memo.attempts, attempt)),
+    )
+    return kicked, [*told, replace(_event(kicked, stamp, "kicked"), deadline_at=None)]
 
 
-def event(granted: Delivery, stamp: Stamp) -> Event:
-    """What the log says of a grant. `attempt` counts from 1."""
+def _event(granted: Delivery, stamp: Stamp, kind: str) -> Event:
+    """`attempt` counts from 1."""
+    attempt = granted.memo.deliveries + (granted.place is Place.LEASED)
     return Event(
-        at=stamp.now, letter=granted.state, kind="leased", target=granted.target,
+        at=stamp.now, letter=granted.state, kind=kind, target=granted.target,
         organization=granted.organization, id=granted.id, generation=granted.generation,
-        priority=granted.priority, token=granted.token, attempt=granted.memo.deliveries + 1,
+        priority=granted.priority, token=granted.token, attempt=attempt,
         consumer=stamp.lease.consumer or None, service=stamp.lease.service,
         deadline_at=granted.at, send_id=granted.send,
     )  # fmt: skip
+
+
+def vet(given: Grant, now: int) -> Held | Return:
+    """What is handed out of a grant; what is over or expired already goes back at once."""
+    delivery = given.delivery
+    assert delivery.lease is not None
+    if delivery.place is Place.LEASED and (delivery.at <= now or delivery.expires_at <= now):
+        return Return(delivery, Verb.RELEASE)
+    memo = delivery.memo
+    return Held(
+        queue=delivery.target,
+        message=given.message,
+        ack_id=ack_id(delivery),
+        generation=delivery.generation,
+        state=delivery.state,
+        priority=delivery.priority,
+        token=delivery.token,
+        attempt=memo.deliveries + (delivery.place is Place.LEASED),
+        retries=memo.retries,
+        requeues=memo.requeues,
+        redelivered=memo.redelivered,
+        available_at=delivery.placed,
+        expires_at=delivery.expires_at,
+        deadline_at=delivery.lease.since + delivery.lease.window,
+        window=delivery.lease.window,
+    )

@@ -9,8 +9,14 @@
     ├── StateError           the world moved on; the same call will fail again
     │   ├── LeaseLost            the lease ended, or was never this caller's
     │   ├── AlreadySettled       the lease was settled by another verb
-    │   └── Leased               another version of this id is being worked on
+    │   ├── Leased               it is being worked on
+    │   ├── Ended                it is at rest already
+    │   ├── NotPlaced            it waits for the pipeline to place it
+    │   ├── Duplicate            this id was sent before
+    │   ├── Exists               there is one of that name, with other settings
+    │   └── NotEmpty             the queue holds deliveries
     ├── BusyError            the same call may go through later
+    │   ├── QueueFull            the queue holds as many as it may
     │   ├── Contended            others kept changing the same record
     │   └── Overloaded           more asks wait than the limit
     ├── StoreError           the store's trouble
@@ -88,16 +94,53 @@ class AlreadySettled(StateError):
 
 
 class Leased(StateError):
-    """Another version of this id is being worked on."""
+    """It is being worked on."""
 
     code = "leased"
     retryable = True
+
+
+class Ended(StateError):
+    """It is at rest already."""
+
+    code = "ended"
+
+
+class NotPlaced(StateError):
+    """It waits for the pipeline to place it."""
+
+    code = "not-placed"
+    retryable = True
+
+
+class Duplicate(StateError):
+    """This id was sent before; `sameContent` says whether it was the same."""
+
+    code = "duplicate"
+
+
+class Exists(StateError):
+    """There is one of that name, with other settings."""
+
+    code = "exists"
+
+
+class NotEmpty(StateError):
+    """The queue holds deliveries."""
+
+    code = "not-empty"
 
 
 class BusyError(FairwayError):
     """The same call may go through later."""
 
     retryable = True
+
+
+class QueueFull(BusyError):
+    """The queue holds as many as it may; nothing was done."""
+
+    code = "queue-full"
 
 
 class Contended(BusyError):

@@ -6,6 +6,7 @@ from typing import Final
 
 MS: Final = 1_000  # µs; instants and spans are integers of µs inside Fairway
 SECOND: Final = 1_000_000  # µs
+DAY: Final = 24 * 3600 * SECOND
 
 BODY_BYTES: Final = (
     256 * 1024
@@ -21,6 +22,17 @@ MIME_CHARS: Final = 255
 
 HEADERS: Final = 32  # free ones, a message
 HEADER_BYTES: Final = 8 * 1024  # all of them
+
+MAX_ACTIVE: Final = 10_000  # leases of a service in a queue; more is no limit worth counting
+MAX_QUEUED: Final = 100_000_000  # deliveries in a target
+CONFIRMATIONS: Final = 16  # distinct consumers; each set of confirmers is a lane of its own
+BACKOFF_DELAYS: Final = 100
+ATTEMPTS: Final = 20  # leases remembered of a delivery: the first, and the last ones
+TARGETS: Final = 1_000  # queues and channels of a store
+SUBSCRIPTIONS: Final = 32  # topics of a channel
+TOMBSTONE: Final = 600 * SECOND  # a force-deleted name is not made again by a send
+COPIES_PER_SECOND: Final = 100  # of recover and replay, unless asked otherwise
+TASK_PAGE: Final = 100  # rows of one change of a task
 
 RECEIVE_MESSAGES: Final = 1_000  # a receive; one claim stays well below a second on every store
 RECEIVE_BYTES: Final = 4 * 1024 * 1024  # a reply of pop-many; a client holds it in memory

@@ -14,9 +14,7 @@ A = TypeVar("A")
 class Chance(Struct, frozen=True, gc=False):
     """Drawn by the engine for one decision; the core draws nothing itself."""
 
-    sequence: (
-        int  # larger than any that this engine gave before: the second part of a place in line
-    )
+    sequence: int  # larger than any that this engine gave before: second part of a place in line
     draw: float  # 0 ≤ draw < 1
 
 

@@ -1,35 +1,59 @@
-"""What an answer of the holder does: ack, nak, reject. And what the system does with a lapsed lease."""
+"""What ends a lease: the holder's answer, or its lapse. And what renews it."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairway.core import ackid, limits, retry, topics
 from fairway.core.ackid import Proof
+from fairway.core.entries import NAME, TARGET, Known, Need, Target, Unknown
 from fairway.core.errors import AlreadySettled, FairwayError, InvalidInput, LeaseLost
 from fairway.core.events import Event
-from fairway.core.lifecycle import ENDS, PLACES, Ready, Row, Verb, When, step
+from fairway.core.lifecycle import BODILESS, PLACES, Ready, Row, Verb, When, step
 from fairway.core.plan import Chance, Plan
-from fairway.core.records import Change, Delivery, Key, Memo, Place, Put, State
-from fairway.core.settings import Settings
+from fairway.core.records import (
+    AnyKey,
+    Attempt,
+    Change,
+    Delivery,
+    Hold,
+    Key,
+    Memo,
+    Place,
+    Put,
+    State,
+)
+from fairway.core.versions import unparked
 
 SEVERITIES = ("error", "critical")
+SETTLES = {
+    verb.value: verb
+    for verb in (
+        Verb.ACK,
+        Verb.NAK,
+        Verb.REQUEUE,
+        Verb.REJECT,
+        Verb.DECLINE,
+        Verb.RESCHEDULE,
+        Verb.RELEASE,
+        Verb.EXTEND,
+    )
+}
 
 
 class Settle(Struct, frozen=True, gc=False):
-    """What a holder answers, with the proof of its lease."""
+    """What a holder answers, with the proof of its lease. `delay` of an extend: the new window."""
 
     verb: Verb
-    queue: str
+    target: str
     id: str
     ack_id: str
     reason: str | None = None
     code: str | None = None
     severity: str | None = None
     delay: int | None = None
+    organization: str | None = None  # where it was named, it must be the lease's
 
 
 class Proved(Struct, frozen=True, gc=False):
@@ -40,24 +64,28 @@ class Proved(Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> Key:
-        return Key(self.ask.queue, self.proof.organization, self.ask.id)
+        return Key(self.ask.target, self.proof.organization, self.ask.id)
 
 
-class Lapse(Struct, frozen=True, gc=False):
-    """A lease of which the system thinks that it is over."""
+class Return(Struct, frozen=True, gc=False):
+    """The system takes it back: the lease lapsed (LAPSE), or was granted in vain (RELEASE)."""
 
     leased: Delivery
+    verb: Verb = Verb.LAPSE
 
     @property
     def key(self) -> Key:
         return self.leased.the_key
 
 
-class Settled(Struct, frozen=True, gc=False):
+class Settled(Struct, frozen=True, gc=False, omit_defaults=True):
     """The answer to a settle: where the delivery is now."""
 
     state: State
     outcome: str = "ok"
+    replaced_by: str | None = None
+    deadline_at: int | None = None  # of an extend
+    superseded: bool = False  # of an extend: go on, but it will not come back
 
 
 def prove(ask: Settle) -> Proved:
@@ -68,42 +96,67 @@ def prove(ask: Settle) -> Proved:
         topics.check_name("code", ask.code)
     if ask.severity is not None and ask.severity not in SEVERITIES:
         raise InvalidInput("severity", f"{ask.severity!r} is not one of {', '.join(SEVERITIES)}")
-    if ask.delay is not None and not 0 <= ask.delay <= limits.DELAY_MAX:
+    if ask.verb is Verb.EXTEND:
+        if ask.delay is None or not limits.WINDOW_MIN <= ask.delay <= limits.WINDOW_MAX:
+            raise InvalidInput("visibilityWindow", "must be 1 second to 12 hours")
+    elif ask.delay is not None and not 0 <= ask.delay <= limits.DELAY_MAX:
         raise InvalidInput("delay", f"must be 0 to {limits.DELAY_MAX // limits.SECOND} seconds")
-    return Proved(ask, ackid.read(ask.ack_id))
+    elif ask.delay is None and ask.verb is Verb.RESCHEDULE:
+        raise InvalidInput("delay", "say when: reschedule needs a delay")
+    proof = ackid.read(ask.ack_id)
+    if ask.organization is not None and ask.organization != proof.organization:
+        raise LeaseLost("this lease belongs to another organization")
+    return Proved(ask, proof)
+
+
+def first_needs(ask: Proved | Return) -> tuple[AnyKey, ...]:
+    return (ask.key, TARGET.key(ask.key.target))
 
 
 def decide(
-    ask: Proved, known: Mapping[Key, Delivery | None], rules: Settings, now: int, chance: Chance
-) -> Plan[Settled] | Settled | FairwayError:
+    ask: Proved, known: Known, now: int, chance: Chance
+) -> Plan[Settled] | Settled | Need | FairwayError:
     """What to commit, or the answer at once: a lost lease, or the holder's repeat."""
-    held = known.get(ask.key)
+    try:
+        return _decide(ask, known, now, chance)
+    except Unknown as unknown:
+        return Need(unknown.keys)
+
+
+def _decide(
+    ask: Proved, known: Known, now: int, chance: Chance
+) -> Plan[Settled] | Settled | FairwayError:
+    held = known.delivery(ask.key)
     if held is None or not _holder(ask.proof, held):
         return _lost()
     if held.place is not Place.LEASED:
         return _repeat(ask.ask.verb, held)
-    if held.at <= now:
+    target = _target(held, known)
+    if held.at <= now or target is None:
         return _lost()
-    row = step(ask.ask.verb, held.place, _facts(held, rules))
-    assert row is not None
-    return _plan(held, row, ask.ask, rules, now, chance)
+    return Ending(held, ask.ask.verb, ask.ask, target, known, now, chance).plan()
 
 
-def lapse(
-    ask: Lapse, known: Mapping[Key, Delivery | None], rules: Settings, now: int, chance: Chance
-) -> Plan[Settled] | Settled:
-    """As a nak by the system, if it is still the same lease and is over."""
-    held = known.get(ask.key)
-    if (
-        held is None
-        or held.token != ask.leased.token
-        or held.place is not Place.LEASED
-        or held.at > now
-    ):
-        return Settled(ask.leased.state, "not-lapsed")
-    row = step(Verb.LAPSE, held.place, _facts(held, rules))
-    assert row is not None
-    return _plan(held, row, None, rules, now, chance)
+def take_back(
+    ask: Return, known: Known, now: int, chance: Chance
+) -> Plan[Settled] | Settled | Need:
+    """If it is still the same lease and, for a lapse, is over."""
+    try:
+        held = known.delivery(ask.key)
+        if held is None or held.token != ask.leased.token or held.place is not Place.LEASED:
+            return Settled(ask.leased.state, "not-leased")
+        if held.at > now and ask.verb is Verb.LAPSE:
+            return Settled(ask.leased.state, "not-lapsed")
+        return Ending(held, ask.verb, None, _target(held, known), known, now, chance).plan()
+    except Unknown as unknown:
+        return Need(unknown.keys)
+
+
+def _target(held: Delivery, known: Known) -> Target | None:
+    """None: it was deleted, and the lease with it."""
+    entry = known.entry(TARGET.key(held.target))
+    target = TARGET.read(entry) if entry is not None else None
+    return target if target is not None and target.deleted is None else None
 
 
 def _holder(proof: Proof, held: Delivery) -> bool:
@@ -115,10 +168,12 @@ def _holder(proof: Proof, held: Delivery) -> bool:
 
 
 def _repeat(verb: Verb, ended: Delivery) -> Settled | FairwayError:
-    if ended.state in ENDS[verb]:
-        return Settled(ended.state)
+    if ended.memo.verb == verb.value:
+        return Settled(ended.state, replaced_by=ended.memo.successor)
+    if ended.memo.verb is None or verb is Verb.EXTEND:
+        return _lost()
     return AlreadySettled(
-        f"this lease was settled by another verb: the message is {ended.state} now"
+        f"this lease was settled by {ended.memo.verb}: the message is {ended.state.value} now"
     )
 
 
@@ -129,78 +184,188 @@ def _lost() -> LeaseLost:
     )
 
 
-def _facts(held: Delivery, rules: Settings) -> set[When]:
-    return {When.LAST} if held.memo.retries >= rules.max_retries else set()
+class Ending:
+    """One lease that ends: the facts, the row, and what becomes of the delivery."""
+
+    def __init__(
+        self,
+        held: Delivery,
+        verb: Verb,
+        ask: Settle | None,
+        target: Target | None,
+        known: Known,
+        now: int,
+        chance: Chance,
+    ) -> None:
+        assert held.lease is not None
+        self.held = held
+        self.verb = verb
+        self.ask = ask
+        self.target = target
+        self.rules = (target or Target(id="", created=0)).settings
+        self.now = now
+        self.chance = chance
+        self.lease = held.lease
+        self.successor = _successor(held, known)
+        self.confirmed = self._with_this_consumer()
+
+    def plan(self) -> Plan[Settled]:
+        row = step(self.verb, Place.LEASED, self._facts())
+        assert row is not None
+        if row.to is None:
+            return self._extended(row)
+        moved = self._moved(row, row.to)
+        forgets = moved.send if moved.state in BODILESS else None
+        puts = [Put(moved, self.held, self._hold(), forgets=forgets)]
+        events = [self._event(moved, row)]
+        parked = self.held.memo.parked
+        if parked is not None and moved.place in (Place.HISTORY, Place.DEAD):
+            ready = unparked(self.held, parked, self.now, self.chance.sequence)
+            puts.append(Put(ready, moved))
+            events.append(_ready_event(ready, self.now))
+        answer = Settled(moved.state, replaced_by=moved.memo.successor)
+        return Plan(Change(tuple(puts), tuple(events)), answer)
+
+    def _hold(self) -> Hold:
+        if self.ask is not None:
+            return Hold.RUNS
+        return Hold.OVER if self.verb is Verb.LAPSE else Hold.ANY
+
+    def _extended(self, row: Row) -> Plan[Settled]:
+        """Never shorter than it was, never beyond 12 hours in all; counted, not logged."""
+        asked = self.ask.delay if self.ask is not None else None
+        until = min(self.now + (asked or 0), self.lease.since + limits.WINDOW_MAX)
+        memo = replace(self.held.memo, **self._counted(row), pulse_at=self.now)
+        longer = replace(
+            self.held, version=self.held.version + 1, at=max(self.held.at, until), memo=memo
+        )
+        superseded = self.successor is not None
+        answer = Settled(self.held.state, deadline_at=longer.at, superseded=superseded)
+        return Plan(Change((Put(longer, self.held, self._hold()),), ()), answer)
+
+    def _counted(self, row: Row) -> dict[str, int]:
+        added = {name: getattr(self.held.memo, name) + 1 for name in row.add}
+        return added | dict.fromkeys(row.zero, 0)
+
+    def _facts(self) -> set[When]:
+        memo, rules = self.held.memo, self.rules
+        facts = {
+            When.DELETED: self.target is None,
+            When.ENOUGH: len(self.confirmed) >= memo.confirmations,
+            When.SUPERSEDED: self.successor is not None,
+            When.EXPIRED: self.held.expires_at <= self.now,
+            When.LAST: memo.retries >= rules.max_retries,
+            When.WORN: memo.deliveries + 1 >= rules.max_deliveries,
+            When.PARTLY: bool(self.held.confirmed),
+        }
+        return {when for when, holds in facts.items() if holds}
+
+    def _with_this_consumer(self) -> list[str]:
+        before = self.held.confirmed.split("\n") if self.held.confirmed else []
+        return sorted({*before, self.lease.consumer})
+
+    def _moved(self, row: Row, to: State) -> Delivery:
+        held = self.held
+        at = self.now + self._wait(row)
+        in_line = {
+            Ready.NEVER: (held.placed, held.sequence),
+            Ready.OLD_PLACE: (held.placed, held.sequence),
+        }.get(row.ready, (at, self.chance.sequence))
+        later = at - self.now if row.ready is Ready.DELAY else 0
+        keeps_confirmed = to is State.PARTLY and row.ready is Ready.NOW
+        return replace(
+            held,
+            version=held.version + 1,
+            place=PLACES[to],
+            state=to,
+            confirmed="\n".join(self.confirmed) if keeps_confirmed else held.confirmed,
+            placed=in_line[0],
+            sequence=in_line[1],
+            at=at,
+            expires_at=held.expires_at + later,
+            # After a lapse the late holder's proof must fail; after a settle it must be known again.
+            token=held.token + (self.verb is Verb.LAPSE),
+            counted=(),
+            memo=self._memo(row, PLACES[to]),
+        )
+
+    def _wait(self, row: Row) -> int:
+        asked = self.ask.delay if self.ask is not None else None
+        if row.ready in (Ready.NEVER, Ready.NOW):
+            return 0
+        if asked is not None:
+            return asked
+        if row.ready is Ready.BACKOFF:
+            return retry.delay(self.rules.backoff, self.held.memo.retries, self.chance.draw)
+        return self.rules.redelivery_delay if row.ready is Ready.REDELIVERY else 0
+
+    def _memo(self, row: Row, place: Place) -> Memo:
+        """The counters of the table's row, and why, as far as anyone said."""
+        memo, ask = self.held.memo, self.ask
+        at_rest = place in (Place.HISTORY, Place.DEAD)
+        parked = memo.parked.generation if memo.parked else 0
+        return replace(
+            memo,
+            **self._counted(row),
+            redelivered=memo.redelivered or (not at_rest and self.verb is not Verb.RELEASE),
+            reason=row.reason,
+            text=ask.reason if ask else None,
+            code=ask.code if ask else None,
+            severity=(ask.severity or "error") if ask and row.to is State.REJECTED else None,
+            verb=self.verb.value if ask else memo.verb,
+            highest=max(memo.highest, parked),
+            parked=None,
+            successor=self.successor if row.to is State.OBSOLETE else None,
+            attempts=memo.attempts if "deliveries" not in row.add else self._attempts(row),
+        )
+
+    def _attempts(self, row: Row) -> tuple[Attempt, ...]:
+        """The first, and the last ones."""
+        lease = self.lease
+        ended = Attempt(lease.consumer, lease.since, self.now, row.event or "")
+        known = (*self.held.memo.attempts, ended)
+        return known if len(known) <= limits.ATTEMPTS else (known[0], *known[2:])
+
+    def _event(self, moved: Delivery, row: Row) -> Event:
+        held, lease = self.held, self.lease
+        return Event(
+            at=self.now,
+            letter=moved.state,
+            kind=row.event or "",
+            target=held.target,
+            organization=held.organization,
+            id=held.id,
+            generation=held.generation,
+            priority=held.priority,
+            token=held.token,
+            attempt=held.memo.deliveries + 1,
+            consumer=lease.consumer or None,
+            service=lease.service,
+            reason=moved.memo.reason or moved.memo.text,
+            code=moved.memo.code,
+            available_at=moved.at if row.ready is not Ready.NEVER else None,
+            cause=self.successor if row.to is State.OBSOLETE else None,
+            send_id=held.send,
+        )
 
 
-def _plan(
-    held: Delivery, row: Row, ask: Settle | None, rules: Settings, now: int, chance: Chance
-) -> Plan[Settled]:
-    moved = _moved(held, row, ask, rules, now, chance)
-    put = Put(moved, held, lapsed=row.verb is Verb.LAPSE)
-    return Plan(Change((put,), (_event(held, moved, row, ask, now),)), Settled(moved.state))
+def _successor(held: Delivery, known: Known) -> str | None:
+    """The id of what is newer than a leased delivery: parked behind it, or of its name."""
+    if held.memo.parked is not None:
+        return held.id
+    if held.memo.name is None:
+        return None
+    entry = known.entry(NAME.key(held.target, held.organization, held.memo.name))
+    if entry is None:
+        return None
+    newest = NAME.read(entry)
+    return None if (newest.id, newest.generation) == (held.id, held.generation) else newest.id
 
 
-def _moved(
-    held: Delivery, row: Row, ask: Settle | None, rules: Settings, now: int, chance: Chance
-) -> Delivery:
-    assert row.to is not None
-    goes_back = row.ready is not Ready.NEVER
-    at = now + _wait(held, row, ask, rules, chance)
-    return replace(
-        held,
-        place=PLACES[row.to],
-        state=row.to,
-        placed=at if goes_back else held.placed,
-        sequence=chance.sequence if goes_back else held.sequence,
-        at=at,
-        # After a lapse the late holder's proof must fail; after a settle it must be known again.
-        token=held.token + (row.verb is Verb.LAPSE),
-        memo=_memo(held.memo, row, ask, goes_back),
-    )
-
-
-def _wait(held: Delivery, row: Row, ask: Settle | None, rules: Settings, chance: Chance) -> int:
-    if row.ready is not Ready.BACKOFF:
-        return 0
-    if ask is not None and ask.delay is not None:
-        return ask.delay
-    return retry.delay(rules.backoff, held.memo.retries, chance.draw)
-
-
-def _memo(memo: Memo, row: Row, ask: Settle | None, goes_back: bool) -> Memo:
-    """The counters of the table's row, and why, as far as anyone said."""
-    return Memo(
-        deliveries=memo.deliveries + 1,
-        retries=memo.retries + ("retries" in row.add),
-        errors=memo.errors + ("errors" in row.add),
-        redelivered=memo.redelivered or goes_back,
-        reason=row.reason,
-        text=ask.reason if ask else None,
-        code=ask.code if ask else None,
-        severity=(ask.severity or "error") if ask and row.to is State.REJECTED else None,
-    )
-
-
-def _event(held: Delivery, moved: Delivery, row: Row, ask: Settle | None, now: int) -> Event:
-    lease = held.lease
-    assert lease is not None
-    goes_back = row.ready is not Ready.NEVER
+def _ready_event(ready: Delivery, now: int) -> Event:
     return Event(
-        at=now,
-        letter=moved.state,
-        kind=row.event,
-        target=held.target,
-        organization=held.organization,
-        id=held.id,
-        generation=held.generation,
-        priority=held.priority,
-        token=held.token,
-        attempt=moved.memo.deliveries,
-        consumer=lease.consumer or None,
-        service=lease.service,
-        reason=moved.memo.reason or moved.memo.text,
-        code=moved.memo.code,
-        available_at=moved.at if goes_back else None,
-        send_id=held.send,
-    )
+        at=now, letter=ready.state, kind="queued", target=ready.target,
+        organization=ready.organization, id=ready.id, generation=ready.generation,
+        priority=ready.priority, size=ready.size, fingerprint=ready.fingerprint,
+        available_at=ready.at, send_id=ready.send,
+    )  # fmt: skip

@@ -2,82 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from fairway.clock import Clock, Source
+from fairway.core.entries import Known, Need
 from fairway.core.errors import Contended, FairwayError
 from fairway.core.limits import DECISIONS
 from fairway.core.plan import Chance, Plan
-from fairway.core.records import Delivery, Key
-from fairway.core.settings import DEFAULTS, Settings
+from fairway.core.records import AnyKey, Change, Record
+from fairway.engine.known import Memory
 from fairway.store.contract import Store
 
-
-class Keyed(Protocol):
-    """An ask that concerns one delivery."""
-
-    @property
-    def key(self) -> Key: ...
-
-
-Ask = TypeVar("Ask", bound=Keyed)
+Ask = TypeVar("Ask")
 A = TypeVar("A")
-Known = Mapping[Key, Delivery | None]
-Decide = Callable[[Ask, Known, Settings, int, Chance], Plan[A] | A | FairwayError]
+Decide = Callable[[Ask, Known, int, Chance], Plan[A] | A | Need | FairwayError]
+Needs = Callable[[Ask], Iterable[AnyKey]]
 
 
 class Carrier:
     """Carries decisions of the core into a store."""
 
-    def __init__(self, store: Store, clock: Clock, source: Source) -> None:
+    def __init__(self, store: Store, memory: Memory, clock: Clock, source: Source) -> None:
         self._store = store
+        self._memory = memory
         self._clock = clock
         self._source = source
 
-    async def look(self, keys: Sequence[Key]) -> dict[Key, Delivery | None]:
-        distinct = list(dict.fromkeys(keys))
-        return dict(zip(distinct, await self._store.find(distinct), strict=True))
-
     async def carry(
-        self, asks: Sequence[Ask], decide: Decide[Ask, A], known: dict[Key, Delivery | None]
+        self, asks: Sequence[Ask], needs: Needs[Ask], decide: Decide[Ask, A]
     ) -> list[A | FairwayError]:
-        """One answer each, in their order. Asks of one key are decided one after the other."""
+        """One answer each, in their order. Asks whose changes share a record go one after the other."""
         answers: dict[int, A | FairwayError] = {}
         tries = [0] * len(asks)
+        records = await self._memory.look(key for ask in asks for key in needs(ask))
         while len(answers) < len(asks):
+            left = [i for i in range(len(asks)) if i not in answers]
             now = self._clock()
-            plans: dict[int, Plan[A]] = {}
-            named: set[Key] = set()
-            for i, ask in enumerate(asks):
-                if i in answers or ask.key in named:
-                    continue
-                named.add(ask.key)
-                decision = decide(ask, known, DEFAULTS, now, self._source.chance())
-                if isinstance(decision, Plan):
-                    plans[i] = decision
-                else:
-                    answers[i] = decision
-            await self._commit(plans, now, known, answers, tries)
+            plans = await self._decided(asks, left, records, now, decide, answers)
+            chosen = _apart(plans)
+            if chosen:
+                await self._commit(chosen, now, records, answers, tries)
         return [answers[i] for i in range(len(asks))]
+
+    async def _decided(
+        self,
+        asks: Sequence[Ask],
+        left: Sequence[int],
+        records: dict[AnyKey, Record | None],
+        now: int,
+        decide: Decide[Ask, A],
+        answers: dict[int, A | FairwayError],
+    ) -> dict[int, Plan[A]]:
+        """Decisions for all that is left, once everything is known that they need."""
+        while True:
+            known = Known(records)
+            made = {i: decide(asks[i], known, now, self._source.chance()) for i in left}
+            lacking = [key for d in made.values() if isinstance(d, Need) for key in d.keys]
+            if not lacking:
+                break
+            records |= await self._memory.look(lacking)
+        plans: dict[int, Plan[A]] = {}
+        for i, decision in made.items():
+            assert not isinstance(decision, Need)
+            if isinstance(decision, Plan):
+                plans[i] = decision
+            else:
+                answers[i] = decision
+        return plans
 
     async def _commit(
         self,
         plans: dict[int, Plan[A]],
         now: int,
-        known: dict[Key, Delivery | None],
+        records: dict[AnyKey, Record | None],
         answers: dict[int, A | FairwayError],
         tries: list[int],
     ) -> None:
-        if not plans:
-            return
         conflicts = await self._store.commit([plan.change for plan in plans.values()], now)
         for (i, plan), conflict in zip(plans.items(), conflicts, strict=True):
             if conflict is None:
                 answers[i] = plan.answer
-                known.update((put.now.the_key, put.now) for put in plan.change.puts)
+                records |= self._memory.written(plan.change)
                 continue
-            known.update(conflict.found)
+            records |= self._memory.learn(conflict.found)
             tries[i] += 1
             if tries[i] == DECISIONS:
                 answers[i] = Contended("others keep changing this message: try again")
+
+
+def _apart(plans: dict[int, Plan[A]]) -> dict[int, Plan[A]]:
+    """Those whose changes share no record with one before them; the others are decided again."""
+    taken: set[AnyKey] = set()
+    chosen: dict[int, Plan[A]] = {}
+    for i, plan in plans.items():
+        keys = _written(plan.change)
+        if not keys & taken:
+            chosen[i] = plan
+        taken |= keys
+    return chosen
+
+
+def _written(change: Change) -> set[AnyKey]:
+    return {
+        *(put.now.the_key for put in change.puts),
+        *(entry.the_key for entry in change.drops),
+    }

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from fairway.clock import Clock, Source, system_clock
-from fairway.core import send, settle
+from fairway.core import operate, route, send, settle, targets
 from fairway.core.claim import Held, Receive
 from fairway.core.errors import FairwayError
 from fairway.core.events import Logged
+from fairway.core.lifecycle import Verb
 from fairway.core.limits import SWEEP_PAGE
-from fairway.core.records import LogState
+from fairway.core.operate import Operate, Operated
+from fairway.core.records import LogState, Place
 from fairway.core.send import Accepted, Send, Sent
-from fairway.core.settle import Lapse, Proved, Settle, Settled
+from fairway.core.settle import Proved, Return, Settle, Settled
+from fairway.core.targets import Arrange, Arranged
 from fairway.engine.batch import Batch
 from fairway.engine.carry import Carrier
+from fairway.engine.known import Memory
 from fairway.engine.log import LogReader
 from fairway.engine.receive import Receiver
 from fairway.store.contract import Store
@@ -33,8 +38,9 @@ class Engine:
         self.store = store
         self._clock = clock or system_clock()
         self._source = source or Source(self._clock)
-        self._carrier = Carrier(store, self._clock, self._source)
-        self._receiver = Receiver(store, self._clock, self._source)
+        self._memory = Memory(store, self._clock)
+        self._carrier = Carrier(store, self._memory, self._clock, self._source)
+        self._receiver = Receiver(store, self._memory, self._clock, self._source, self._take_back)
         self._log = LogReader(store)
         self._sends: Batch[Accepted, Sent | FairwayError] = Batch(self._send)
         self._settles: Batch[Proved, Settled | FairwayError] = Batch(self._settle)
@@ -50,12 +56,25 @@ class Engine:
         checked = [_prove(ask) for ask in asks]
         return await _ask_those_that_hold(self._settles, checked)
 
-    async def lapse(self) -> int:
-        """Returns deliveries whose lease is over; the number that was looked at."""
-        over = await self.store.lapsed(self._clock(), SWEEP_PAGE)
-        asks = [Lapse(leased) for leased in over]
-        await self._carrier.carry(asks, settle.lapse, {ask.key: ask.leased for ask in asks})
-        return len(over)
+    async def operate(self, asks: Sequence[Operate]) -> Sequence[Operated | FairwayError]:
+        """Cancel, change and the like, on messages by their keys."""
+        checked = [operate.check(ask) for ask in asks]
+        return await self._carrier.carry(checked, operate.first_needs, operate.decide)
+
+    async def arrange(self, ask: Arrange) -> Arranged | FairwayError:
+        """Create, alter, pause, resume or delete a queue or a channel."""
+        [load] = await self.store.loads([ask.target])
+        counted = targets.check(ask, load.queued)
+        [answer] = await self._carrier.carry([counted], targets.first_needs, targets.decide)
+        return answer
+
+    async def sweep(self) -> int:
+        """Returns what lapsed and ends what expired; how many were looked at."""
+        due = await self.store.due(self._clock(), SWEEP_PAGE)
+        await self._take_back([Return(d) for d in due if d.place is Place.LEASED])
+        expired = [Operate(Verb.EXPIRE, d.the_key) for d in due if d.place is Place.WAITING]
+        await self._carrier.carry(expired, operate.first_needs, operate.decide)
+        return len(due)
 
     async def log(self) -> LogState:
         return await self._log.log()
@@ -75,19 +94,23 @@ class Engine:
 
     def _accept(self, ask: Send) -> Accepted | FairwayError:
         try:
-            return send.accept(
-                send.check(ask), self._source.uuid7(), self._source.uuid7(), self._clock()
-            )
+            ids = self._source.uuid7(), self._source.uuid7()
+            return send.accept(send.check(ask), *ids, self._clock())
         except FairwayError as error:
             return error
 
     async def _send(self, asks: Sequence[Accepted]) -> Sequence[Sent | FairwayError]:
-        """As if nothing stood in the way: a new id then costs one round trip."""
-        return await self._carrier.carry(asks, send.decide, {})
+        """As if no delivery stood in the way: a new id then costs one round trip."""
+        queues = list(dict.fromkeys(queue for ask in asks for queue in ask.queues))
+        loads = await self._memory.loads(queues)
+        decide = partial(route.decide, loads=loads)
+        return await self._carrier.carry(asks, route.first_needs, decide)
 
     async def _settle(self, asks: Sequence[Proved]) -> Sequence[Settled | FairwayError]:
-        known = await self._carrier.look([ask.key for ask in asks])
-        return await self._carrier.carry(asks, settle.decide, known)
+        return await self._carrier.carry(asks, settle.first_needs, settle.decide)
+
+    async def _take_back(self, asks: Sequence[Return]) -> object:
+        return await self._carrier.carry(asks, settle.first_needs, settle.take_back)
 
 
 def _prove(ask: Settle) -> Proved | FairwayError:

@@ -1,4 +1,4 @@
-"""Returns deliveries whose lease lapsed. Every engine may sweep: a change that came too late is none."""
+"""Returns what lapsed, ends what expired. Every engine may: a change that came too late is none."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Sweeper:
     async def _run(self) -> None:
         while True:
             try:
-                while await self._engine.lapse() == SWEEP_PAGE:
+                while await self._engine.sweep() == SWEEP_PAGE:
                     pass
             except StoreError as error:
-                log.warning("lapsed leases could not be returned, trying again: %s", error)
+                log.warning("what is due could not be swept, trying again: %s", error)
             await asyncio.sleep(SWEEP_EVERY / SECOND)

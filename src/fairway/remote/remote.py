@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fairway.clock import Source, system_clock
 from fairway.core import claim, send, settle
 from fairway.core.claim import Held, Receive
-from fairway.core.errors import FairwayError, SettingsError, StoreUnavailable
+from fairway.core.errors import FairwayError, InvalidInput, SettingsError, StoreUnavailable
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
 from fairway.core.limits import MS, SECOND
@@ -90,12 +90,14 @@ class Remote:
 
     async def _send(self, ask: Send) -> Sent | FairwayError:
         """Under an id made here, so that a repeat is known as one."""
-        named = replace(ask, id=ask.id or self._source.uuid7())
-        path = f"{_queue(named.queue)}/{quote(named.id or '', safe='')}"
+        id = ask.id or self._source.uuid7()
+        named = replace(ask, id=id)
         try:
-            send.check(
-                ask
-            )  # what the engine would refuse need not travel, and might not fit a header
+            # What the engine would refuse need not travel, and might not fit a header.
+            send.check(ask)
+            if ask.queue is None:
+                raise InvalidInput("queue", "over HTTP a send names its queue")
+            path = f"{_queue(ask.queue)}/{quote(id, safe='')}"
             body = await self._repeated(
                 "PUT", path, data=named.body, headers=wire.send_headers(named)
             )
@@ -104,7 +106,7 @@ class Remote:
         return json.decode(body, type=Sent)
 
     async def _settle(self, ask: Settle) -> Settled | FairwayError:
-        path = f"{_queue(ask.queue)}/{quote(ask.id, safe='')}/ack/{quote(ask.ack_id, safe='')}"
+        path = f"{_queue(ask.target)}/{quote(ask.id, safe='')}/ack/{quote(ask.ack_id, safe='')}"
         facts = wire.SettleFacts(
             ask.reason, ask.code, None if ask.delay is None else ask.delay // MS, ask.severity
         )

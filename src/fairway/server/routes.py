@@ -49,7 +49,7 @@ async def pop(request: Request, verbs: Verbs) -> Response:
     found = await _receive(request, verbs, 1)
     if not found:
         return Response(status_code=204)
-    response = Response(found[0].message.body, headers=OPAQUE)
+    response = Response(found[0].message.body or b"", headers=OPAQUE)
     for name, value in wire.held_headers(found[0]).items():
         response.raw_headers.append((name.lower().encode(), value.encode()))
     return response

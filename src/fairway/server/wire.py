@@ -46,10 +46,12 @@ class HeldMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     timestamp: str | None = None
     headers: dict[str, str] = {}
     available_at: str
+    expires_at: str
     deadline_at: str
     window: int
     token: int
     retries: int
+    requeues: int
     deliveries: int
     redelivered: bool
     created: str
@@ -85,8 +87,8 @@ def held_message(held: Held) -> HeldMessage:
         id=message.id,
         ack_id=held.ack_id,
         generation=held.generation,
-        state=State.LEASED,
-        lifecycle=lifecycle(State.LEASED),
+        state=held.state,
+        lifecycle=lifecycle(held.state),
         body=body,
         body_base64=base64,
         mime_type=message.mime_type,
@@ -100,10 +102,12 @@ def held_message(held: Held) -> HeldMessage:
         timestamp=message.timestamp,
         headers=message.headers,
         available_at=iso(held.available_at),
+        expires_at=iso(held.expires_at),
         deadline_at=iso(held.deadline_at),
         window=held.window // MS,
         token=held.token,
         retries=held.retries,
+        requeues=held.requeues,
         deliveries=held.attempt,
         redelivered=held.redelivered,
         created=iso(message.created),
@@ -131,12 +135,15 @@ def held_of(queue: str, item: HeldMessage) -> Held:
         message=message,
         ack_id=item.ack_id,
         generation=item.generation,
+        state=item.state,
         priority=item.priority,
         token=item.token,
         attempt=item.deliveries,
         retries=item.retries,
+        requeues=item.requeues,
         redelivered=item.redelivered,
         available_at=instant(item.available_at),
+        expires_at=instant(item.expires_at),
         deadline_at=instant(item.deadline_at),
         window=item.window * MS,
     )
@@ -144,14 +151,15 @@ def held_of(queue: str, item: HeldMessage) -> Held:
 
 def _body(message: Message) -> tuple[Raw, str | None]:
     """Spliced as it is only where it was checked to be one JSON value; text as a string."""
+    body = message.body or b""
     if message.json:
-        return Raw(message.body), None
+        return Raw(body), None
     if message.mime_type.startswith("text/"):
         try:
-            return Raw(json.encode(message.body.decode())), None
+            return Raw(json.encode(body.decode())), None
         except UnicodeDecodeError:
             pass
-    return NO_BODY, b64encode(message.body).decode()
+    return NO_BODY, b64encode(body).decode()
 
 
 def _bytes(item: HeldMessage) -> bytes:
@@ -239,8 +247,8 @@ def held_headers(held: Held) -> Mapping[str, str]:
         "Content-Type": message.mime_type,
         "X-MId": message.id,
         "X-Ack": held.ack_id,
-        "X-State": State.LEASED.value,
-        "X-Lifecycle": "Leased",
+        "X-State": held.state.value,
+        "X-Lifecycle": lifecycle(held.state),
         "X-Generation": str(held.generation),
         "X-Token": str(held.token),
         "X-Retries": str(held.retries),

@@ -6,16 +6,21 @@ Records (`fairway.core.records`), what a store has to know of them, and who may 
 
   Delivery   key (target, organization, id). At most one of a key is open (place WAITING or LEASED);
              any number is at rest (HISTORY, DEAD), one for each `generation`. "The newest" is the
-             open one, else the one at rest with the largest generation. Places are kept apart, so
-             that no verb slows down as those at rest grow. `lease` and `memo` are the core's own:
-             kept and given back as they came. A delivery that waits is claimable once neither
-             `placed` nor `at` is ahead of now, in the order (placed, sequence, id) of its lane
-             (target, priority, organization).
-  Message    key `send`. Written once, before what points to it, never changed.
+             open one, else the one at rest with the largest generation; a key that names a
+             generation means just that one. Places are kept apart, so that no verb slows down as
+             those at rest grow. `lease` and `memo` are the core's own: kept and given back as they
+             came. One that waits is claimable once neither `placed` nor `at` is ahead of now, in the
+             order (placed, sequence, id) of its lane. Removed by `prune` alone.
+  Message    key `send`. Written once, before what points to it. `holders` counts the deliveries that
+             need its body: a put that `forgets` it counts down, and at 0 the body becomes null; the
+             rest of it goes with the last delivery that points to it.
+  Entry      key (kind, name); bytes that the core understands. Written by puts, removed by drops.
   Event      what happened; the store packs the events of a change (core/events.py) and gives them
              positions. Never changed.
-
-Removal of what is at rest, of messages and of events comes with retention; until then nothing goes.
+  Counter    a name and a number: how many leased deliveries have that name in `counted`. Made and
+             changed by the store itself whenever a delivery enters or leaves LEASED.
+  Lane       (target, priority, organization, confirmed): the store tells how many wait and are
+             leased in each, exactly or a little late.
 """
 
 from __future__ import annotations
@@ -24,16 +29,22 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from fairway.core.records import (
+    AnyKey,
     Block,
     Change,
     Claim,
     Conflict,
     Delivery,
-    Front,
+    Entry,
+    Filter,
     Grant,
-    Key,
+    Load,
     LogState,
     Message,
+    Page,
+    Place,
+    Record,
+    Tally,
 )
 
 
@@ -46,47 +57,73 @@ class Store(Protocol):
     async def commit(self, changes: Sequence[Change], now: int) -> Sequence[Conflict | None]:
         """Each change by itself: all of it or nothing, durable before the answer.
 
-        A put holds if its `was` is the newest of its key: absent where `was` is None; waiting at
-        the same place in line and generation; at rest in the same place and generation; leased under
-        the same token and claim, and its deadline ahead (or behind, if the put says `lapsed`), judged
-        by the later of `now` and the store's own clock. The puts of a change are taken in their order,
-        each on what the one before left. A put whose `now` is a newer generation over one at rest
-        leaves that one where it is; any other replaces `was`.
+        A put holds if `was` is the newest of its key: absent where `was` is None; else the same
+        version, generation, place and token. Over a leased one it may ask in `hold` that the deadline
+        is ahead, or behind, judged by the later of `now` and the store's own clock. A put `beside`
+        holds if there is no such generation; it writes one at rest and leaves the newest alone.
+        The puts of a change are taken in their order, each on what the one before left. A put whose
+        `now` is a newer generation over one at rest leaves that one where it is; any other replaces
+        `was`. `holds` names entries that must have just that version (0: absent), `drops` entries
+        that must be just so, and are removed. No two changes of one call name the same key, but for
+        `holds`.
 
-        If one does not hold, nothing of its change happens, and the conflict brings the newest of
-        every key that the change names. The events of a change come into the log exactly once, in
-        their order, and only with it.
+        If a part does not hold, nothing of its change happens, and the conflict brings every record
+        that the change names, as it is now. The events of a change come into the log exactly once,
+        in their order, and only with it.
         """
         ...
 
-    async def claim(self, claims: Sequence[Claim]) -> Sequence[Sequence[Grant]]:
-        """Lease what is available, for each claim by itself.
+    async def claim(self, claims: Sequence[Claim]) -> Sequence[Sequence[Grant] | Conflict]:
+        """Lease what is available, for each claim by itself; a Conflict where its `holds` do not.
 
         Demands are walked in their order, each lane first in line first, until the stamp's limit is
-        reached, or the next delivery's `size` would pass its `room` (one is granted in any case).
-        What a granted delivery becomes, and the event that goes into the log with it, are
-        `core.claim.leased` and `core.claim.event`. Less than asked, perhaps; one delivery twice, or
-        one that is not claimable at the stamp's `now`, never. Durable before the answer.
+        reached, or the next delivery's `size` would pass its `room` (one is granted in any case), or
+        a counter of the demand's `caps` has reached its number in `full_at`. What a granted delivery
+        becomes, and what goes into the log with it, is `core.claim.grant`. Less than asked, perhaps;
+        one delivery twice, past a counter, or one that is not claimable at the stamp's `now`, never.
+        Durable before the answer.
         """
         ...
 
-    async def find(self, keys: Sequence[Key]) -> Sequence[Delivery | None]:
-        """The newest of each key, as last committed."""
+    async def find(self, keys: Sequence[AnyKey]) -> Sequence[Record | None]:
+        """What each key names, as last committed."""
         ...
 
     async def messages(self, sends: Sequence[str]) -> Sequence[Message | None]:
         """What was sent, by `send`."""
         ...
 
-    async def lapsed(self, now: int, limit: int) -> Sequence[Delivery]:
-        """Leased deliveries whose deadline is not ahead of `now`: longest over first, then by key."""
+    async def of_id(self, organization: str | None, id: str) -> Sequence[Delivery]:
+        """The newest of an id in every target; None: of every organization."""
         ...
 
-    async def fronts(self, target: str, limit: int) -> Sequence[Front]:
-        """The lanes of a target that hold something, in order, each with the `placed` of its first.
+    async def entries(self, kind: str, prefix: str, after: str, limit: int) -> Sequence[Entry]:
+        """Entries of a kind whose names begin so, behind a name, in the order of names."""
+        ...
+
+    async def scan(self, place: Place, where: Filter, after: str, limit: int) -> Page:
+        """Deliveries in a place, by (target, organization, id, generation), from a cursor on ("": all).
+
+        Looks at `limit` rows at the most and says at how many. Slows no other verb.
+        """
+        ...
+
+    async def due(self, now: int, limit: int) -> Sequence[Delivery]:
+        """Leased with a deadline not ahead of `now`, and waiting with an `expires_at` not ahead of it:
+        longest over first, then by key."""
+        ...
+
+    async def tally(self, target: str, priority: int, after: tuple[int, str], limit: int) -> Tally:
+        """Lanes of a target and priority in which something waits, of up to `limit` organizations
+        behind `after` (turn, organization), in the order of (turn, organization, confirmed); how many
+        organizations have such a lane in all; and every counter whose name begins with the target.
 
         May be stale. Costs O(lanes), whatever they hold.
         """
+        ...
+
+    async def loads(self, targets: Sequence[str]) -> Sequence[Load]:
+        """What each target holds, waiting and leased. Costs O(lanes)."""
         ...
 
     async def log(self) -> LogState:
@@ -98,6 +135,14 @@ class Store(Protocol):
 
         Positions are dense from 1 and never change; none ever appears behind a reader.
         """
+        ...
+
+    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Delivery]:
+        """Removes up to `limit` at rest whose `at` is before, oldest first, with what only they need."""
+        ...
+
+    async def forget_log(self, shard: int, before: int) -> int:
+        """Removes blocks that lie wholly before a position; the earliest that is left."""
         ...
 
     async def wait(self, target: str, seen: int, timeout: float) -> int:

@@ -17,30 +17,51 @@ OLDEST_SQLITE = 3_051_003  # before it, two connections that write and checkpoin
 BUSY_MS = 10_000  # only for what does not queue at our own lock: other tools, recovery
 PAGE_BYTES = 8192
 
-# Bodies are written once and stay; the narrow rows move between the three places.
+# Bodies are written once and stay; the narrow rows move between the four places.
 _DELIVERY = """
-  target text not null, priority integer not null, organization text not null,
-  placed integer not null, sequence integer not null, id text not null,
-  generation integer not null, place integer not null, state text not null, at integer not null,
-  token integer not null, send text not null, size integer not null, fingerprint blob not null,
-  lease blob not null, memo blob not null"""
+  target text not null, priority integer not null, turn integer not null,
+  organization text not null, confirmed text not null, placed integer not null,
+  sequence integer not null, id text not null, generation integer not null,
+  version integer not null, place integer not null, state text not null, at integer not null,
+  expires_at integer not null, token integer not null, send text not null, size integer not null,
+  fingerprint blob not null, counted text not null, lease blob not null, memo blob not null"""
+_AT_REST = f"{_DELIVERY}, primary key (target, organization, id, generation)"
 
 SCHEMA = f"""
 create table message (
-  number integer primary key, send text not null unique, facts blob not null, body blob not null
+  number integer primary key, send text not null unique, id text not null,
+  organization text not null, holders integer not null, pointed integer not null,
+  facts blob not null, body blob
 ) strict;
+create index message_id on message (id, organization);
 create table waiting ({_DELIVERY},
-  primary key (target, priority, organization, placed, sequence, id)) strict, without rowid;
+  primary key (target, priority, turn, organization, confirmed, placed, sequence, id)
+) strict, without rowid;
 create unique index waiting_key on waiting (target, organization, id);
-create table leased ({_DELIVERY},
-  primary key (target, organization, id)) strict, without rowid;
+create index waiting_expiry on waiting (expires_at);
+create table leased ({_DELIVERY}, primary key (target, organization, id)) strict, without rowid;
 create index leased_deadline on leased (at);
-create table rest ({_DELIVERY},
-  primary key (target, organization, id, generation)) strict, without rowid;
+create table history ({_AT_REST}) strict, without rowid;
+create index history_age on history (target, at);
+create table dead ({_AT_REST}) strict, without rowid;
+create index dead_age on dead (target, at);
+create table entry (
+  kind text not null, name text not null, version integer not null, value blob not null,
+  primary key (kind, name)
+) strict, without rowid;
+create table lane (
+  target text not null, priority integer not null, turn integer not null,
+  organization text not null, confirmed text not null, waiting integer not null,
+  leased integer not null, bytes integer not null,
+  primary key (target, priority, turn, organization, confirmed)
+) strict, without rowid;
+create table counter (name text primary key, value integer not null) strict, without rowid;
 create table log (
   first integer primary key, count integer not null, data blob not null
 ) strict;
-create table identity (log text not null, earliest integer not null, latest integer not null) strict;
+create table identity (
+  log text not null, earliest integer not null, latest integer not null
+) strict;
 """
 
 

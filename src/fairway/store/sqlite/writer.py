@@ -7,7 +7,7 @@ import fcntl
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -20,13 +20,61 @@ T = TypeVar("T")
 SHARED = 256  # works in one transaction; bounds how long the first of them waits for the last
 
 
+LaneKey = tuple[str, int, int, str, str]  # target, and the lane
+Counts = tuple[int, int, int]  # waiting, leased, bytes
+Kept = tuple[int, dict[LaneKey, Counts], dict[str, int]]
+
+
 class Transaction:
-    """One transaction under way, with the events that will be its block of the log."""
+    """One transaction under way, with the events that will be its block of the log, and the counts
+    that it changes: gathered here, written once at its end."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
         self.events: list[Event] = []
         self.readied: set[str] = set()  # targets in which something may have become claimable
+        self.lanes: dict[LaneKey, Counts] = {}  # what is more than it was
+        self._counters: dict[str, int] = {}
+
+    def in_lane(self, lane: LaneKey, waiting: int, leased: int, size: int) -> None:
+        before = self.lanes.get(lane, (0, 0, 0))
+        self.lanes[lane] = (before[0] + waiting, before[1] + leased, before[2] + size)
+
+    def counter(self, name: str) -> int:
+        if name not in self._counters:
+            sql = "select value from counter where name = ?"
+            self._counters[name] = self.db.execute(sql, (name,)).get or 0
+        return self._counters[name]
+
+    def count(self, names: Sequence[str], by: int) -> None:
+        for name in names:
+            self._counters[name] = self.counter(name) + by
+
+    def kept(self) -> Kept:
+        """To come back to when a work fails."""
+        return len(self.events), dict(self.lanes), dict(self._counters)
+
+    def back_to(self, kept: Kept) -> None:
+        del self.events[kept[0] :]
+        _, self.lanes, self._counters = kept
+
+    def write_counts(self) -> None:
+        changed = [(*lane, *by) for lane, by in self.lanes.items() if any(by)]
+        self.db.executemany(
+            "insert into lane values (?, ?, ?, ?, ?, ?, ?, ?) on conflict do update "
+            "set waiting = waiting + excluded.waiting, leased = leased + excluded.leased, "
+            "bytes = bytes + excluded.bytes",
+            changed,
+        )
+        self.db.executemany(
+            "delete from lane where target = ? and priority = ? and turn = ? and organization = ? "
+            "and confirmed = ? and waiting = 0 and leased = 0",
+            [row[:5] for row in changed],
+        )
+        self.db.executemany(
+            "insert into counter values (?, ?) on conflict do update set value = excluded.value",
+            list(self._counters.items()),
+        )
 
 
 Work = Callable[[Transaction], Any]
@@ -85,6 +133,7 @@ class Writer:
                 self._db.execute("begin immediate")
                 for work, answer in taken:
                     answers.append((answer, *self._one(transaction, work)))
+                transaction.write_counts()
                 self._append(transaction.events)
                 self._db.execute("commit")
             finally:
@@ -104,7 +153,7 @@ class Writer:
 
     def _one(self, transaction: Transaction, work: Work) -> tuple[Any, Exception | None]:
         """A work that fails leaves nothing, and spoils no other work of its transaction."""
-        kept = len(transaction.events)
+        kept = transaction.kept()
         self._db.execute("savepoint work")
         try:
             result = work(transaction)
@@ -112,7 +161,7 @@ class Writer:
             raise  # the disk's trouble is everybody's
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self._db.execute("rollback to work")
-            del transaction.events[kept:]
+            transaction.back_to(kept)
             return None, unavailable("write", error) if isinstance(error, apsw.Error) else error
         finally:
             if self._db.in_transaction:

@@ -1,0 +1,215 @@
+"""One send in all its targets: one change, whatever number of them it reaches.
+
+Queues are decided first; when every one refused, no channel is asked and nothing is done. A channel
+never refuses: what it cannot take becomes a dead letter there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from fairway.core import limits, topics
+from fairway.core.chain import (
+    Here,
+    Verdict,
+    duplicate,
+    event_of,
+    head_key,
+    judge,
+    name_key,
+    new_delivery,
+    next_generation,
+)
+from fairway.core.entries import (
+    DIRECTORY,
+    PENDING,
+    TARGET,
+    THE_DIRECTORY,
+    Directory,
+    Known,
+    Need,
+    Pending,
+    Target,
+    Unknown,
+)
+from fairway.core.errors import FairwayError, NotFound, QueueFull
+from fairway.core.events import Event
+from fairway.core.lifecycle import PLACES
+from fairway.core.plan import Chance, Plan
+from fairway.core.records import AnyKey, Change, Entry, EntryKey, Load, Memo, Put, State
+from fairway.core.send import Accepted, Outcome, Sent, fingerprint
+
+
+def first_needs(ask: Accepted) -> tuple[AnyKey, ...]:
+    """What is worth knowing before the first decision; deliveries are not, most ids are new."""
+    keys: list[AnyKey] = [THE_DIRECTORY, *(TARGET.key(queue) for queue in ask.queues)]
+    for queue in ask.queues:
+        keys += [key for key in (head_key(ask, queue), name_key(ask, queue)) if key is not None]
+    return tuple(keys)
+
+
+def decide(
+    ask: Accepted, known: Known, now: int, chance: Chance, loads: Mapping[str, Load]
+) -> Plan[Sent] | Need | FairwayError:
+    """One change for all targets, or the error that refuses the send as a whole."""
+    try:
+        return _decide(ask, known, loads, now, chance)
+    except Unknown as unknown:
+        return Need(unknown.keys)
+
+
+def _decide(
+    ask: Accepted, known: Known, loads: Mapping[str, Load], now: int, chance: Chance
+) -> Plan[Sent] | FairwayError:
+    directory = known.entry(THE_DIRECTORY)
+    channels = DIRECTORY.read(directory).channels if directory else {}
+    opened = _Opened(directory, now, chance)
+    verdicts = [_in_queue(ask, queue, known, loads, opened) for queue in ask.queues]
+    refused = [v.error for v in verdicts if v.error is not None]
+    if refused and len(refused) == len(verdicts):
+        return refused[0]
+    for name, patterns in channels.items():
+        if any(topics.matches(p, t) for p in patterns for t in ask.message.topics):
+            verdicts.append(_in_channel(ask, topics.channel(name), known, loads, opened))
+    return _together(ask, verdicts, opened, now)
+
+
+class _Opened:
+    """The targets of a send: those that are there, and those that it makes."""
+
+    def __init__(self, directory: Entry | None, now: int, chance: Chance) -> None:
+        self._directory = directory
+        self.now = now
+        self.chance = chance
+        self.holds: list[tuple[EntryKey, int]] = []
+        self.made: list[str] = []
+        self.puts: list[Put] = []
+
+    def target(self, name: str, known: Known) -> Target:
+        key = TARGET.key(name)
+        entry = known.entry(key)
+        if entry is None:
+            self.made.append(name)
+            target = Target(id=self._id(), created=self.now)
+            self.puts.append(Put(TARGET.next(None, key, target, self.now)))
+            return target
+        target = TARGET.read(entry)
+        if target.deleted is None:
+            self.holds.append((key, entry.version))
+            return target
+        if self.now - target.deleted < limits.TOMBSTONE:
+            raise NotFound(f"{name} was deleted: create it, or wait 10 minutes", target=name)
+        self.made.append(name)
+        again = Target(id=self._id(), created=self.now)
+        self.puts.append(Put(TARGET.next(entry, key, again, self.now), entry))
+        return again
+
+    def _id(self) -> str:
+        return f"{self.chance.sequence:x}-{len(self.made)}"
+
+    def directory(self) -> tuple[Put, ...]:
+        """Counts what was made, or holds the subscriptions that were looked at."""
+        was = self._directory
+        if not self.made:
+            self.holds.append((THE_DIRECTORY, was.version if was else 0))
+            return ()
+        before = DIRECTORY.read(was) if was else Directory()
+        after = replace(before, targets=before.targets + len(self.made))
+        return (Put(DIRECTORY.next(was, THE_DIRECTORY, after, self.now), was),)
+
+
+def _in_queue(
+    ask: Accepted, queue: str, known: Known, loads: Mapping[str, Load], opened: _Opened
+) -> Verdict:
+    try:
+        here = _here(ask, queue, known, loads, opened)
+        verdict = _logged_only(here) if here.entry.settings.routing == "spark" else judge(here)
+    except NotFound as gone:
+        verdict = Verdict(Outcome(queue, "refused", reason=gone.code), error=gone)
+    if verdict.error is None:
+        return verdict
+    error = verdict.error
+    event = Event(
+        at=opened.now, letter="D", kind="refused", target=queue,
+        organization=ask.message.organization, id=ask.message.id, reason=error.code,
+        send_id=ask.message.send,
+    )  # fmt: skip
+    outcome = Outcome(queue, "refused", retryable=error.retryable, reason=error.code)
+    return Verdict(outcome, events=(event,), error=error)
+
+
+def _in_channel(
+    ask: Accepted, target: str, known: Known, loads: Mapping[str, Load], opened: _Opened
+) -> Verdict:
+    """A channel never refuses: what it cannot take becomes a dead letter there."""
+    here = _here(ask, target, known, loads, opened)
+    verdict = judge(here)
+    if not isinstance(verdict.error, QueueFull):
+        if verdict.error is None:
+            return verdict
+        return duplicate(here, here.known.delivery(here.key))
+    newest = known.delivery_if_any(here.key)
+    dead = replace(
+        new_delivery(here, next_generation(newest)),
+        place=PLACES[State.EXHAUSTED], state=State.EXHAUSTED, at=here.now,
+        memo=Memo(reason="overflow"),
+    )  # fmt: skip
+    event = replace(event_of(here, dead, "exhausted"), reason="overflow", available_at=None)
+    outcome = Outcome(target, "overflow", dead.state, dead.generation)
+    return Verdict(outcome, (Put(dead, newest),), (event,), holders=1, keeps=True)
+
+
+def _here(
+    ask: Accepted, target: str, known: Known, loads: Mapping[str, Load], opened: _Opened
+) -> Here:
+    entry = opened.target(target, known)
+    found = topics.of_target(target, entry.topics, ask.message.topics)
+    print_ = fingerprint(ask.message, found)
+    load = loads.get(target, Load())
+    return Here(ask, target, entry, print_, found, known, load, opened.now, opened.chance)
+
+
+def _together(ask: Accepted, verdicts: list[Verdict], opened: _Opened, now: int) -> Plan[Sent]:
+    message = replace(ask.message, holders=sum(v.holders for v in verdicts))
+    if not message.holders:
+        message = replace(message, body=None)
+    pending = [v.outcome.target for v in verdicts if v.outcome.outcome == "logged"]
+    made = tuple(_created(target, now) for target in opened.made)
+    directory = opened.directory()
+    change = Change(
+        puts=(*directory, *opened.puts, *(put for v in verdicts for put in v.puts)),
+        events=(*made, _logged(ask, pending, now), *(e for v in verdicts for e in v.events)),
+        messages=(message,) if any(v.keeps for v in verdicts) else (),
+        drops=tuple(drop for v in verdicts for drop in v.drops),
+        holds=tuple(opened.holds),
+    )
+    outcomes = tuple(v.outcome for v in verdicts)
+    return Plan(change, Sent(message.id, outcomes[0].outcome, outcomes))
+
+
+def _logged_only(here: Here) -> Verdict:
+    """The pipeline places it; until then it waits beside the deliveries."""
+    ask = here.ask
+    ttl = ask.ttl or here.entry.settings.message_ttl
+    waits = Pending(
+        ask.message.organization, ask.message.id, ask.priority, ttl, ask.delay, tuple(here.topics)
+    )
+    put = Put(PENDING.next(None, PENDING.key(here.target, ask.message.send), waits, here.now))
+    outcome = Outcome(here.target, "logged", State.LOGGED)
+    return Verdict(outcome, (put,), holders=1, keeps=True)
+
+
+def _logged(ask: Accepted, pending: list[str], now: int) -> Event:
+    message = ask.message
+    return Event(
+        at=now, letter=State.LOGGED, kind="logged", target="", organization=message.organization,
+        id=message.id, priority=ask.priority, size=len(message.body or b""),
+        object=message.object, key=message.key, topics=message.topics, send_id=message.send,
+        pending=pending or None,
+    )  # fmt: skip
+
+
+def _created(target: str, now: int) -> Event:
+    return Event(at=now, letter="", kind="created", target=target, organization="", id="")

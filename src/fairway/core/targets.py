@@ -1,0 +1,150 @@
+"""Queues and channels themselves: create, alter, pause, resume, delete."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fairway.core import limits, topics
+from fairway.core import settings as all_settings
+from fairway.core.entries import (
+    DIRECTORY,
+    TARGET,
+    THE_DIRECTORY,
+    Directory,
+    Known,
+    Need,
+    Target,
+    Unknown,
+)
+from fairway.core.errors import Exists, FairwayError, InvalidInput, NotEmpty, NotFound, Overloaded
+from fairway.core.events import Event
+from fairway.core.plan import Chance, Plan
+from fairway.core.records import AnyKey, Change, Entry, Put
+from fairway.core.settings import Settings
+
+
+class Arrange(Struct, frozen=True, gc=False):
+    """What a person wants of a target: `create`, `alter`, `pause`, `resume` or `delete`."""
+
+    verb: str
+    target: str
+    settings: Settings | None = None
+    topics: tuple[str, ...] = ()
+    force: bool = False
+    holds: int = 0  # deliveries in it, as the engine knows
+
+
+class Arranged(Struct, frozen=True, gc=False):
+    """The target as it is now, and whether anything was done."""
+
+    name: str
+    target: Target
+    changed: bool
+
+
+def check(ask: Arrange, holds: int) -> Arrange:
+    """The same ask with what the target holds, or the error that names the field."""
+    ask = replace(ask, holds=holds)
+    topics.check_target(ask.target, "name")
+    if ask.settings is not None:
+        all_settings.check(ask.settings)
+    if topics.is_channel(ask.target) and ask.verb == "create":
+        return replace(ask, topics=topics.check_patterns(ask.topics))
+    if ask.topics:
+        raise InvalidInput("topics", "only a channel subscribes topics; a queue is named by them")
+    return ask
+
+
+def first_needs(ask: Arrange) -> tuple[AnyKey, ...]:
+    return (TARGET.key(ask.target), THE_DIRECTORY)
+
+
+def decide(
+    ask: Arrange, known: Known, now: int, chance: Chance
+) -> Plan[Arranged] | Arranged | Need | FairwayError:
+    """What to commit, or that it is so already, or why it cannot be."""
+    try:
+        entry = known.entry(TARGET.key(ask.target))
+        directory = known.entry(THE_DIRECTORY)
+    except Unknown as unknown:
+        return Need(unknown.keys)
+    there = TARGET.read(entry) if entry is not None else None
+    if there is not None and there.deleted is not None:
+        there = None
+    if ask.verb == "create":
+        return _create(ask, entry, there, directory, now, chance)
+    if there is None or entry is None:
+        return NotFound(f"there is no {ask.target}")
+    if ask.verb == "delete":
+        return _delete(ask, entry, there, directory, now)
+    return _alter(ask, entry, there, now)
+
+
+def _create(
+    ask: Arrange,
+    entry: Entry | None,
+    there: Target | None,
+    directory: Entry | None,
+    now: int,
+    chance: Chance,
+) -> Plan[Arranged] | Arranged | FairwayError:
+    wanted = ask.settings or Settings()
+    if there is not None:
+        if (there.settings, there.topics) == (wanted, ask.topics):
+            return Arranged(ask.target, there, changed=False)
+        return Exists(f"{ask.target} is there, with other settings: change it with PATCH")
+    before = DIRECTORY.read(directory) if directory else Directory()
+    if before.targets >= limits.TARGETS:
+        return Overloaded(f"a store holds at most {limits.TARGETS} queues and channels")
+    made = Target(id=f"{chance.sequence:x}", created=now, settings=wanted, topics=ask.topics)
+    channels = dict(before.channels)
+    if topics.is_channel(ask.target):
+        channels[ask.target.removeprefix(topics.CHANNEL)] = ask.topics
+    after = Directory(channels, before.targets + 1)
+    puts = (
+        Put(DIRECTORY.next(directory, THE_DIRECTORY, after, now), directory),
+        Put(TARGET.next(entry, TARGET.key(ask.target), made, now), entry),
+    )
+    change = Change(puts, (_event("created", ask.target, now),))
+    return Plan(change, Arranged(ask.target, made, changed=True))
+
+
+def _alter(ask: Arrange, entry: Entry, there: Target, now: int) -> Plan[Arranged] | Arranged:
+    kinds = {"alter": "altered", "pause": "paused", "resume": "resumed"}
+    wanted = replace(
+        there,
+        settings=ask.settings or there.settings,
+        paused={"pause": True, "resume": False}.get(ask.verb, there.paused),
+    )
+    if wanted == there:
+        return Arranged(ask.target, there, changed=False)
+    put = Put(TARGET.next(entry, TARGET.key(ask.target), wanted, now), entry)
+    change = Change((put,), (_event(kinds[ask.verb], ask.target, now),))
+    return Plan(change, Arranged(ask.target, wanted, changed=True))
+
+
+def _delete(
+    ask: Arrange, entry: Entry, there: Target, directory: Entry | None, now: int
+) -> Plan[Arranged] | FairwayError:
+    """By force: a tombstone, under which a task ends what waits and leases end as they run out."""
+    if ask.holds and not ask.force:
+        return NotEmpty(f"{ask.target} holds {ask.holds} messages: purge it, or delete by force")
+    before = DIRECTORY.read(directory) if directory else Directory()
+    channels = {
+        name: patterns
+        for name, patterns in before.channels.items()
+        if topics.channel(name) != ask.target
+    }
+    after = Directory(channels, before.targets - 1)
+    puts = [Put(DIRECTORY.next(directory, THE_DIRECTORY, after, now), directory)]
+    gone = replace(there, deleted=now)
+    drops = () if ask.force else (entry,)
+    if ask.force:
+        puts.append(Put(TARGET.next(entry, TARGET.key(ask.target), gone, now), entry))
+    change = Change(tuple(puts), (_event("deleted", ask.target, now),), drops=drops)
+    return Plan(change, Arranged(ask.target, gone, changed=True))
+
+
+def _event(kind: str, target: str, now: int) -> Event:
+    return Event(at=now, letter="", kind=kind, target=target, organization="", id="")
