@@ -8,13 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from fairway.core.claim import Held, Receive
+from fairway.core.copy import Terms
 from fairway.core.lifecycle import Verb
 from fairway.core.operate import Operate
-from fairway.core.records import Key
+from fairway.core.records import Filter, Key
 from fairway.core.send import Send
-from fairway.core.settings import Backoff, Settings
+from fairway.core.settings import Backoff, Retention, Settings
 from fairway.core.settle import Settle
 from fairway.core.targets import Arrange
+from fairway.core.task import Task
 
 SECOND = 1_000_000
 QUEUES = ("p", "q", "r")
@@ -32,6 +34,7 @@ class Story:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.held: list[Held] = []
+        self.tickets = 0
         self.confirmations = 1 + seed % 2  # rare outcomes need a queue that stays as it is
 
     def begin(self) -> list[Arrange]:
@@ -40,7 +43,8 @@ class Story:
 
     def step(self) -> tuple[str, Any]:
         weights = {
-            "send": 30, "receive": 25, "settle": 30, "operate": 6, "arrange": 3, "sweep": 6, "pass": 12,
+            "send": 30, "receive": 25, "settle": 30, "operate": 6, "arrange": 3, "begin": 2,
+            "run_tasks": 6, "retain": 1, "sweep": 6, "pass": 12,
         }  # fmt: skip
         [verb] = self.random.choices(list(weights), list(weights.values()))
         return verb, getattr(self, f"_{verb}")()
@@ -154,10 +158,29 @@ class Story:
             min_active=r.choice((1, 5)),
             borrow=r.random() < 0.3,
             max_queued=r.choice((5, 1_000_000)),
+            retention=r.choice((Retention(), Retention(history=800 * SECOND, dead=1500 * SECOND))),
         )
 
-    def _sweep(self) -> None:
+    def _begin(self) -> Task:
+        r = self.random
+        self.tickets += 1
+        target = r.choice(QUEUES)
+        ticket = r.choice((self.tickets, max(1, self.tickets - 1)))
+        return Task(
+            id=f"ticket-{ticket}",
+            verb=r.choice((Verb.PURGE, Verb.RECOVER, Verb.RECOVER, Verb.REPLAY)),
+            target=target,
+            where=Filter(target=target, organization=r.choice((None, "acme"))),
+            terms=Terms(r.choice((None, 1)), r.choice((0, SECOND)), r.choice((None, 9 * SECOND))),
+            rate=r.choice((100, 10_000)),
+            dry_run=r.random() < 0.2,
+            created=0,
+        )
+
+    def _nothing(self) -> None:
         return None
+
+    _sweep = _run_tasks = _retain = _nothing
 
     def _pass(self) -> int:
         spans = (1, SECOND // 2, SECOND // 2, 4 * SECOND, 4 * SECOND, 15 * SECOND, 700 * SECOND)

@@ -384,7 +384,7 @@ async def test_pruning_takes_the_oldest_at_rest(store: Store, clock: Hand) -> No
         await store.commit([Change((Put(rests, waits),), ())], clock.now)
 
     async def pruned(place: Place, limit: int) -> list[str]:
-        return [d.id for d in await store.prune(place, "q", clock.now - 5, limit)]
+        return [one.delivery.id for one in await store.prune(place, "q", clock.now - 5, limit)]
 
     assert await pruned(Place.HISTORY, 9) == []
     assert await pruned(Place.DEAD, 1) == ["a"]

@@ -210,7 +210,7 @@ class Walk(Struct, frozen=True, gc=False):
         """These were granted something: that was their turn, on the first page that names them.
 
         Whoever was not keeps its place. But a page is over once somebody behind it was granted
-        something: who is left on it had nothing. And a page is taken again if nobody on it was.
+        something: who is left on it had nothing.
         """
         pages: list[Page] = []
         named: set[str] = set()
@@ -221,10 +221,7 @@ class Walk(Struct, frozen=True, gc=False):
                 pages.append(page)
             else:
                 pages = [Page(page.after, page.end, left, begun=True)]
-        following = self.next
-        while pages and not pages[-1].begun:
-            following = pages.pop().after
-        return Walk(following, tuple(page for page in pages if page.left))
+        return replace(self, pages=tuple(page for page in pages if page.left))
 
 
 class Line(Struct, frozen=True, gc=False, kw_only=True):
@@ -317,7 +314,12 @@ def begin(chance: float) -> Walk:
 
 
 def look(walk: Walk, waiting: int, need: int, min_active: int) -> Line:
-    """The line of one priority, of which nothing is known yet."""
+    """The line of one priority, of which nothing is known yet. A page nobody of which has had its
+    turn is taken again: others may have joined it."""
+    following, pages = walk.next, list(walk.pages)
+    while pages and not pages[-1].begun:
+        following = pages.pop().after
+    walk = Walk(following, tuple(pages))
     return Line(walk=walk, waiting=waiting, need=need, min_active=min_active)
 
 

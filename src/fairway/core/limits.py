@@ -32,7 +32,11 @@ TARGETS: Final = 1_000  # queues and channels of a store
 SUBSCRIPTIONS: Final = 32  # topics of a channel
 TOMBSTONE: Final = 600 * SECOND  # a force-deleted name is not made again by a send
 COPIES_PER_SECOND: Final = 100  # of recover and replay, unless asked otherwise
+RATE: Final = 10_000  # copies a second that may be asked for
 TASK_PAGE: Final = 100  # rows of one change of a task
+TASKS: Final = 1_000  # looked at in one round
+PRUNED: Final = 1_000  # removed in one step of retention
+RETAIN_EVERY: Final = 60 * SECOND  # nothing that rests is kept more than this past its time
 
 RECEIVE_MESSAGES: Final = 1_000  # a receive; one claim stays well below a second on every store
 RECEIVE_BYTES: Final = 4 * 1024 * 1024  # a reply of pop-many; a client holds it in memory

@@ -19,9 +19,11 @@ from fairway.core.entries import (
 )
 from fairway.core.errors import Exists, FairwayError, InvalidInput, NotEmpty, NotFound, Overloaded
 from fairway.core.events import Event
+from fairway.core.lifecycle import Verb
 from fairway.core.plan import Chance, Plan
-from fairway.core.records import AnyKey, Change, Entry, Put
+from fairway.core.records import AnyKey, Change, Entry, Filter, Put
 from fairway.core.settings import Settings
+from fairway.core.task import TASK, Task
 
 
 class Arrange(Struct, frozen=True, gc=False):
@@ -77,7 +79,7 @@ def decide(
     if there is None or entry is None:
         return NotFound(f"there is no {ask.target}")
     if ask.verb == "delete":
-        return _delete(ask, entry, there, directory, now)
+        return _delete(ask, entry, there, directory, now, chance)
     return _alter(ask, entry, there, now)
 
 
@@ -125,7 +127,12 @@ def _alter(ask: Arrange, entry: Entry, there: Target, now: int) -> Plan[Arranged
 
 
 def _delete(
-    ask: Arrange, entry: Entry, there: Target, directory: Entry | None, now: int
+    ask: Arrange,
+    entry: Entry,
+    there: Target,
+    directory: Entry | None,
+    now: int,
+    chance: Chance,
 ) -> Plan[Arranged] | FairwayError:
     """By force: a tombstone, under which a task ends what waits and leases end as they run out."""
     if ask.holds and not ask.force:
@@ -141,6 +148,10 @@ def _delete(
     gone = replace(there, deleted=now)
     drops = () if ask.force else (entry,)
     if ask.force:
+        id = f"delete-{chance.sequence:x}"
+        everything = Filter(target=ask.target)
+        ends = Task(id=id, verb=Verb.DELETE, target=ask.target, where=everything, created=now)
+        puts.append(Put(TASK.next(None, TASK.key(id), ends, now)))
         puts.append(Put(TARGET.next(entry, TARGET.key(ask.target), gone, now), entry))
     change = Change(tuple(puts), (_event("deleted", ask.target, now),), drops=drops)
     return Plan(change, Arranged(ask.target, gone, changed=True))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from fairway.clock import Clock, Source
 from fairway.core.entries import Known, Need
 from fairway.core.errors import Contended, FairwayError
 from fairway.core.limits import DECISIONS
 from fairway.core.plan import Chance, Plan
-from fairway.core.records import AnyKey, Change, Record
+from fairway.core.records import AnyKey, Change, Key, Record
 from fairway.engine.known import Memory
 from fairway.store.contract import Store
 
@@ -86,9 +88,19 @@ class Carrier:
                 records |= self._memory.written(plan.change)
                 continue
             records |= self._memory.learn(conflict.found)
+            _forget_versions(records, conflict.found)
             tries[i] += 1
             if tries[i] == DECISIONS:
                 answers[i] = Contended("others keep changing this message: try again")
+
+
+def _forget_versions(
+    records: dict[AnyKey, Record | None], found: Mapping[AnyKey, Record | None]
+) -> None:
+    """What was known of single versions of a message that has moved on is looked up again."""
+    for key in list(records):
+        if isinstance(key, Key) and key.generation and replace(key, generation=0) in found:
+            del records[key]
 
 
 def _apart(plans: dict[int, Plan[A]]) -> dict[int, Plan[A]]:

@@ -7,17 +7,19 @@ from functools import partial
 from typing import TypeVar
 
 from fairway.clock import Clock, Source, system_clock
-from fairway.core import operate, route, send, settle, targets
+from fairway.core import operate, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
+from fairway.core.entries import TARGET, Known
 from fairway.core.errors import FairwayError
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
-from fairway.core.limits import SWEEP_PAGE
+from fairway.core.limits import PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
 from fairway.core.operate import Operate, Operated
 from fairway.core.records import LogState, Place
 from fairway.core.send import Accepted, Send, Sent
 from fairway.core.settle import Proved, Return, Settle, Settled
 from fairway.core.targets import Arrange, Arranged
+from fairway.core.task import TASK, Task
 from fairway.engine.batch import Batch
 from fairway.engine.carry import Carrier
 from fairway.engine.known import Memory
@@ -75,6 +77,40 @@ class Engine:
         expired = [Operate(Verb.EXPIRE, d.the_key) for d in due if d.place is Place.WAITING]
         await self._carrier.carry(expired, operate.first_needs, operate.decide)
         return len(due)
+
+    async def begin(self, wanted: Task) -> Task | FairwayError:
+        """Starts work in pages; with the id of a task that is there, answers that one."""
+        asks = [task.Begin(task.check(wanted))]
+        [answer] = await self._carrier.carry(asks, task.first_needs, task.begin)
+        return answer
+
+    async def run_tasks(self) -> int:
+        """One page of every task that may go on; how many there were."""
+        now, running = self._clock(), 0
+        for entry in await self.store.entries(TASK.name, "", "", TASKS):
+            found = TASK.read(entry)
+            wants = task.wants(found)
+            if wants is None or found.not_before > now:
+                continue
+            running += 1
+            page = await self.store.scan(*wants, TASK_PAGE)
+            sends = [row.send for row in page.found]
+            messages = dict(zip(sends, await self.store.messages(sends), strict=True))
+            turn = task.Turn(found.id, page, messages)
+            await self._carrier.carry([turn], task.first_needs, task.turn)
+        return running
+
+    async def retain(self) -> int:
+        """Removes what rests too long, and the heads and names that it had; how many."""
+        removed = 0
+        for entry in await self.store.entries(TARGET.name, "", "", TARGETS):
+            for place, before in retention.removable(TARGET.read(entry), self._clock()).items():
+                gone = await self.store.prune(place, entry.name, before, PRUNED)
+                if gone:
+                    known = Known(await self._memory.look(retention.first_needs(gone)))
+                    await self.store.commit([retention.forget(gone, known)], self._clock())
+                removed += len(gone)
+        return removed
 
     async def log(self) -> LogState:
         return await self._log.log()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from itertools import count
 
 from fairway.core.errors import StoreError
-from fairway.core.limits import SECOND, SWEEP_EVERY, SWEEP_PAGE
+from fairway.core.limits import PRUNED, RETAIN_EVERY, SECOND, SWEEP_EVERY, SWEEP_PAGE
 from fairway.engine.engine import Engine
 
 log = logging.getLogger("fairway.sweep")
@@ -30,10 +31,14 @@ class Sweeper:
                 await self._task
 
     async def _run(self) -> None:
-        while True:
+        for round_ in count():
             try:
                 while await self._engine.sweep() == SWEEP_PAGE:
                     pass
+                await self._engine.run_tasks()
+                if round_ % (RETAIN_EVERY // SWEEP_EVERY) == 0:
+                    while await self._engine.retain() >= PRUNED:
+                        pass
             except StoreError as error:
                 log.warning("what is due could not be swept, trying again: %s", error)
             await asyncio.sleep(SWEEP_EVERY / SECOND)

@@ -137,8 +137,9 @@ class Store(Protocol):
         """
         ...
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Delivery]:
-        """Removes up to `limit` at rest whose `at` is before, oldest first, with what only they need."""
+    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
+        """Removes up to `limit` at rest whose `at` is before, oldest first, with what only they need;
+        what was removed, each with its message."""
         ...
 
     async def forget_log(self, shard: int, before: int) -> int:

@@ -152,16 +152,17 @@ class MemoryStore:
         if page:
             yield page
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Delivery]:
+    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
         old = [d for d in self._in(place) if d.target == target and d.at < before]
         old.sort(key=lambda d: (d.at, cursor_key(d)))
+        removed = [Grant(delivery, self._messages[delivery.send]) for delivery in old[:limit]]
         for delivery in old[:limit]:
             generations = self._rest[delivery.the_key]
             del generations[delivery.generation]
             if not generations:
                 del self._rest[delivery.the_key]
             self._unpoint(delivery.send)
-        return old[:limit]
+        return removed
 
     async def forget_log(self, shard: int, before: int) -> int:
         while self._blocks and self._blocks[0].first + self._blocks[0].count <= before:

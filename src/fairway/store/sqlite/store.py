@@ -118,7 +118,7 @@ class SqliteStore:
         if page:
             yield page
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Delivery]:
+    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
         return await self._writer.do(lambda t: writes.prune(t, place, target, before, limit))
 
     async def forget_log(self, shard: int, before: int) -> int:

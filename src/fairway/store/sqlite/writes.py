@@ -161,19 +161,20 @@ def _first(db: apsw.Connection, demand: Demand, stamp: Stamp, granted: int) -> l
     return [delivery_of(row) for row in db.execute(_FIRST, values)]
 
 
-def prune(t: Transaction, place: Place, target: str, before: int, limit: int) -> list[Delivery]:
+def prune(t: Transaction, place: Place, target: str, before: int, limit: int) -> list[Grant]:
     table = TABLES[place]
     sql = (
         f"select {COLUMNS} from {table} where target = ? and at < ? "
         "order by at, organization, id, generation limit ?"
     )
     old = [delivery_of(row) for row in t.db.execute(sql, (target, before, limit))]
+    removed = [Grant(d, message) for d in old if (message := reads.message(t.db, d.send))]
     versions = [(d.target, d.organization, d.id, d.generation) for d in old]
     t.db.executemany(f"delete from {table} where {_VERSION}", versions)
     sends = [(d.send,) for d in old]
     t.db.executemany("update message set pointed = pointed - 1 where send = ?", sends)
     t.db.executemany("delete from message where send = ? and pointed = 0", sends)
-    return old
+    return removed
 
 
 def forget_log(t: Transaction, before: int) -> int:
