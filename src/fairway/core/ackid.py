@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from binascii import Error as NotBase64
+from binascii import b2a_base64
 
 from msgspec import DecodeError, Struct, ValidationError, msgpack
 
@@ -20,6 +21,8 @@ class Proof(Struct, frozen=True, gc=False, array_like=True):
     claim: bytes
 
 
+_encode = msgpack.Encoder().encode
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _proof = msgpack.Decoder(Proof)
 
 
@@ -27,7 +30,7 @@ def ack_id(delivery: Delivery) -> str:
     """For a delivery that was just granted."""
     assert delivery.lease is not None
     proof = Proof(delivery.organization, delivery.generation, delivery.token, delivery.lease.claim)
-    return urlsafe_b64encode(msgpack.encode(proof)).decode().rstrip("=")
+    return b2a_base64(_encode(proof)).translate(_URL_SAFE, b"=\n").decode()
 
 
 def read(text: str) -> Proof:

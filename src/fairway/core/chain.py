@@ -62,6 +62,8 @@ class Here(Struct, frozen=True, gc=False):
     load: Load
     now: int
     chance: Chance
+    head: EntryKey | None  # of the message's object and key
+    name: EntryKey | None  # that it replaces
 
     @property
     def key(self) -> Key:
@@ -139,7 +141,7 @@ def head_key(ask: Accepted, target: str) -> EntryKey | None:
 
 def _unchanged(here: Here) -> bool:
     """An equal head whose message is another one, and is open or ended well."""
-    key = head_key(here.ask, here.target)
+    key = here.head
     if key is None or here.entry.settings.unchanged != "drop":
         return False
     entry = here.known.entry(key)
@@ -174,7 +176,7 @@ def _to_history(here: Here, newest: Delivery | None) -> Verdict:
 
 
 def _head_puts(here: Here, placed: Delivery | Parked) -> list[Put]:
-    key = head_key(here.ask, here.target)
+    key = here.head
     if key is None:
         return []
     was = here.known.entry(key)
@@ -195,8 +197,10 @@ def name_key(ask: Accepted, target: str) -> EntryKey | None:
 def _with_names(here: Here, placed: tuple[Delivery | Parked, Verdict]) -> Verdict:
     """Takes the head and the `replaces` name; what waited under that name ends."""
     new, verdict = placed
+    key = here.name
+    if key is None and here.head is None:
+        return verdict
     puts, events = list(verdict.puts), list(verdict.events)
-    key = name_key(here.ask, here.target)
     if key is not None:
         was = here.known.entry(key)
         name = Name(here.ask.message.id, new.generation)

@@ -15,7 +15,8 @@ A name that is gone is dropped, a target that is deleted leaves a tombstone for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Generic, TypeVar
+from functools import lru_cache
+from typing import Final, Generic, TypeVar, cast
 
 from msgspec import Struct, msgpack
 
@@ -32,6 +33,7 @@ from fairway.core.records import (
 from fairway.core.settings import Settings
 
 T = TypeVar("T")
+REMEMBERED: Final = 256  # values of a kind
 BETWEEN: Final = "\n"  # parts of a name; no name holds a control character
 
 
@@ -84,13 +86,14 @@ class Kind(Generic[T]):
 
     def __init__(self, name: str, form: type[T]) -> None:
         self.name = name
-        self._decoder = msgpack.Decoder(form)
+        # The same few targets are read for every message: what was read is remembered by its bytes.
+        self._decoded = lru_cache(maxsize=REMEMBERED)(msgpack.Decoder(form).decode)
 
     def key(self, *parts: str) -> EntryKey:
-        return EntryKey(self.name, BETWEEN.join(parts))
+        return EntryKey(self.name, parts[0] if len(parts) == 1 else BETWEEN.join(parts))
 
     def read(self, entry: Entry) -> T:
-        return self._decoder.decode(unversioned(entry.value))
+        return self._decoded(unversioned(entry.value))
 
     def next(self, was: Entry | None, key: EntryKey, value: T, now: int) -> Entry:
         """What is written over `was`. The guard compares its version, which outgrows the last one
@@ -132,20 +135,18 @@ class Known:
 
     def delivery(self, key: Key) -> Delivery | None:
         """What is there, or Unknown."""
-        if key not in self._records:
-            raise Unknown(key)
-        return self.delivery_if_any(key)
+        try:
+            return cast("Delivery | None", self._records[key])
+        except KeyError:
+            raise Unknown(key) from None
 
     def delivery_if_any(self, key: Key) -> Delivery | None:
         """As if there were none where nobody looked: a guard will tell."""
-        found = self._records.get(key)
-        assert not isinstance(found, Entry)
-        return found
+        return cast("Delivery | None", self._records.get(key))
 
     def entry(self, key: EntryKey) -> Entry | None:
         """What is there, or Unknown."""
-        if key not in self._records:
-            raise Unknown(key)
-        found = self._records[key]
-        assert not isinstance(found, Delivery)
-        return found
+        try:
+            return cast("Entry | None", self._records[key])
+        except KeyError:
+            raise Unknown(key) from None

@@ -7,7 +7,7 @@ is a new message).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -215,7 +215,7 @@ _ROWS: Final[Mapping[tuple[Verb, Place], tuple[Row, ...]]] = {
 }
 
 
-def step(verb: Verb, place: Place, facts: Collection[When]) -> Row | None:
+def step(verb: Verb, place: Place, facts: Container[When]) -> Row | None:
     """The row that applies; None where the verb does nothing there."""
     for row in _ROWS[verb, place]:
         if row.when is When.ALWAYS or row.when in facts:

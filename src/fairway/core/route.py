@@ -168,24 +168,36 @@ def _here(
     found = topics.of_target(target, entry.topics, ask.message.topics)
     print_ = fingerprint(ask.message, found)
     load = loads.get(target, Load())
-    return Here(ask, target, entry, print_, found, known, load, opened.now, opened.chance)
+    return Here(
+        ask, target, entry, print_, found, known, load, opened.now, opened.chance,
+        head_key(ask, target), name_key(ask, target),
+    )  # fmt: skip
 
 
 def _together(ask: Accepted, verdicts: list[Verdict], opened: _Opened, now: int) -> Plan[Sent]:
-    message = replace(ask.message, holders=sum(v.holders for v in verdicts))
-    if not message.holders:
-        message = replace(message, body=None)
-    pending = [v.outcome.target for v in verdicts if v.outcome.outcome == "logged"]
-    made = tuple(_created(target, now) for target in opened.made)
-    directory = opened.directory()
+    holders, keeps, pending = 0, False, list[str]()
+    puts = [*opened.directory(), *opened.puts]
+    events, drops = list[Event](), list[Entry]()
+    for verdict in verdicts:
+        holders += verdict.holders
+        keeps = keeps or verdict.keeps
+        puts += verdict.puts
+        events += verdict.events
+        drops += verdict.drops
+        if verdict.outcome.outcome == "logged":
+            pending.append(verdict.outcome.target)
+    message = ask.message
+    if holders != 1:
+        message = replace(message, holders=holders, body=message.body if holders else None)
+    made = [_created(target, now) for target in opened.made]
     change = Change(
-        puts=(*directory, *opened.puts, *(put for v in verdicts for put in v.puts)),
-        events=(*made, _logged(ask, pending, now), *(e for v in verdicts for e in v.events)),
-        messages=(message,) if any(v.keeps for v in verdicts) else (),
-        drops=tuple(drop for v in verdicts for drop in v.drops),
+        puts=tuple(puts),
+        events=(*made, _logged(ask, pending, now), *events),
+        messages=(message,) if keeps else (),
+        drops=tuple(drops),
         holds=tuple(opened.holds),
     )
-    outcomes = tuple(v.outcome for v in verdicts)
+    outcomes = tuple(verdict.outcome for verdict in verdicts)
     return Plan(change, Sent(message.id, outcomes[0].outcome, outcomes))
 
 

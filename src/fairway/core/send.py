@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 from msgspec import DecodeError, Raw, Struct, json
@@ -13,6 +14,7 @@ from fairway.core.records import Message, State
 
 PRIORITIES = {"urgent": 1, "high": 2, "normal": 3, "low": 4}
 NORMAL = 3
+MIME_TYPES = 256  # remembered: a producer sends the same few
 
 
 class Send(Struct, frozen=True, gc=False, kw_only=True):
@@ -126,28 +128,44 @@ def check_span(field: str, span: int, least: int) -> None:
 
 
 def _check_facts(ask: Send) -> None:
-    names = {"organization": ask.organization or None, "object": ask.object, "key": ask.key}
-    names |= {"replaces": ask.replaces, "correlationId": ask.correlation_id}
-    names |= {"timestamp": ask.timestamp}
-    for field, value in names.items():
+    for field, value in (
+        ("organization", ask.organization or None),
+        ("object", ask.object),
+        ("key", ask.key),
+        ("replaces", ask.replaces),
+        ("correlationId", ask.correlation_id),
+        ("timestamp", ask.timestamp),
+    ):
         if value is not None:
             topics.check_name(field, value)
     if not ask.mime_type or len(ask.mime_type) > limits.MIME_CHARS:
         raise InvalidInput("mimeType", f"must have 1 to {limits.MIME_CHARS} characters")
     topics.check_text("mimeType", ask.mime_type)
-    if len(ask.headers) > limits.HEADERS:
-        raise TooLarge("headers", f"{len(ask.headers)} headers, at most {limits.HEADERS}")
-    if sum(len(name) + len(value) for name, value in ask.headers.items()) > limits.HEADER_BYTES:
-        raise TooLarge("headers", f"at most {limits.HEADER_BYTES} bytes together")
-    for name, value in ask.headers.items():
-        topics.check_header(name, value)
+    if ask.headers:
+        _check_headers(ask.headers)
     if len(ask.body) > limits.BODY_BYTES:
         raise TooLarge("body", f"{len(ask.body)} bytes, at most {limits.BODY_BYTES}")
 
 
+def _check_headers(headers: dict[str, str]) -> None:
+    if len(headers) > limits.HEADERS:
+        raise TooLarge("headers", f"{len(headers)} headers, at most {limits.HEADERS}")
+    if sum(len(name) + len(value) for name, value in headers.items()) > limits.HEADER_BYTES:
+        raise TooLarge("headers", f"at most {limits.HEADER_BYTES} bytes together")
+    for name, value in headers.items():
+        topics.check_header(name, value)
+
+
+@lru_cache(maxsize=MIME_TYPES)
+def _kind(mime_type: str) -> str:
+    """Without its parameters, which say nothing of what it is."""
+    return mime_type.partition(";")[0].strip().lower()
+
+
+@lru_cache(maxsize=MIME_TYPES)
 def is_json(mime_type: str) -> bool:
     """`application/json`, `application/…+json`, with or without parameters."""
-    kind = mime_type.partition(";")[0].strip().lower()
+    kind = _kind(mime_type)
     suffixed = kind.startswith("application/") and kind.endswith("+json")
     return suffixed or kind == "application/json"
 
@@ -165,7 +183,5 @@ def _one_json_value(body: bytes) -> bool:
 def fingerprint(message: Message, of_target: Sequence[str]) -> bytes:
     """Of the body, the mime type without parameters, and the target's distinct topics, sorted."""
     digest = blake2b(message.body or b"", digest_size=16)
-    digest.update(b"\0" + message.mime_type.partition(";")[0].strip().lower().encode())
-    for topic in sorted(set(of_target)):
-        digest.update(b"\0" + topic.encode())
+    digest.update("\0".join(("", _kind(message.mime_type), *sorted(set(of_target)))).encode())
     return digest.digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -210,7 +212,7 @@ class Ending:
         self.confirmed = self._with_this_consumer()
 
     def plan(self) -> Plan[Settled]:
-        row = step(self.verb, Place.LEASED, self._facts())
+        row = step(self.verb, Place.LEASED, self)
         assert row is not None
         if row.to is None:
             return self._extended(row)
@@ -247,30 +249,19 @@ class Ending:
         added = {name: getattr(self.held.memo, name) + 1 for name in row.add}
         return added | dict.fromkeys(row.zero, 0)
 
-    def _facts(self) -> set[When]:
-        memo, rules = self.held.memo, self.rules
-        facts = {
-            When.DELETED: self.target is None,
-            When.ENOUGH: len(self.confirmed) >= memo.confirmations,
-            When.SUPERSEDED: self.successor is not None,
-            When.EXPIRED: self.held.expires_at <= self.now,
-            When.LAST: memo.retries >= rules.max_retries,
-            When.WORN: memo.deliveries + 1 >= rules.max_deliveries,
-            When.PARTLY: bool(self.held.confirmed),
-        }
-        return {when for when, holds in facts.items() if holds}
+    def __contains__(self, when: When) -> bool:
+        """Whether a fact holds; asked only as far down the table as it takes."""
+        return FACTS[when](self)
 
     def _with_this_consumer(self) -> list[str]:
-        before = self.held.confirmed.split("\n") if self.held.confirmed else []
-        return sorted({*before, self.lease.consumer})
+        if not self.held.confirmed:
+            return [self.lease.consumer]
+        return sorted({*self.held.confirmed.split("\n"), self.lease.consumer})
 
     def _moved(self, row: Row, to: State) -> Delivery:
         held = self.held
         at = self.now + self._wait(row)
-        in_line = {
-            Ready.NEVER: (held.placed, held.sequence),
-            Ready.OLD_PLACE: (held.placed, held.sequence),
-        }.get(row.ready, (at, self.chance.sequence))
+        keeps_place = row.ready in (Ready.NEVER, Ready.OLD_PLACE)
         later = at - self.now if row.ready is Ready.DELAY else 0
         keeps_confirmed = to is State.PARTLY and row.ready is Ready.NOW
         return replace(
@@ -279,8 +270,8 @@ class Ending:
             place=PLACES[to],
             state=to,
             confirmed="\n".join(self.confirmed) if keeps_confirmed else held.confirmed,
-            placed=in_line[0],
-            sequence=in_line[1],
+            placed=held.placed if keeps_place else at,
+            sequence=held.sequence if keeps_place else self.chance.sequence,
             at=at,
             expires_at=held.expires_at + later,
             # After a lapse the late holder's proof must fail; after a settle it must be known again.
@@ -290,9 +281,9 @@ class Ending:
         )
 
     def _wait(self, row: Row) -> int:
-        asked = self.ask.delay if self.ask is not None else None
         if row.ready in (Ready.NEVER, Ready.NOW):
             return 0
+        asked = self.ask.delay if self.ask is not None else None
         if asked is not None:
             return asked
         if row.ready is Ready.BACKOFF:
@@ -347,6 +338,17 @@ class Ending:
             cause=self.successor if row.to is State.OBSOLETE else None,
             send_id=held.send,
         )
+
+
+FACTS: Mapping[When, Callable[[Ending], bool]] = {
+    When.DELETED: lambda lease: lease.target is None,
+    When.ENOUGH: lambda lease: len(lease.confirmed) >= lease.held.memo.confirmations,
+    When.SUPERSEDED: lambda lease: lease.successor is not None,
+    When.EXPIRED: lambda lease: lease.held.expires_at <= lease.now,
+    When.LAST: lambda lease: lease.held.memo.retries >= lease.rules.max_retries,
+    When.WORN: lambda lease: lease.held.memo.deliveries + 1 >= lease.rules.max_deliveries,
+    When.PARTLY: lambda lease: bool(lease.held.confirmed),
+}
 
 
 def _successor(held: Delivery, known: Known) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from fairway.core import limits
@@ -11,9 +12,11 @@ from fairway.core.errors import InvalidInput, TooLarge
 
 CHANNEL: Final = "channel:"
 PATH_WORDS: Final = frozenset({".", "..", "pop", "pop-many", "push-many", "settle-many"})
+REMEMBERED: Final = 4096  # names that need not be checked again
 DEFAULT_QUEUE: Final = "default"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _ID: Final = re.compile(r"[-.:_A-Za-z0-9]{1,128}")
+_UNFIT: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -52,6 +55,7 @@ def of_target(target: str, patterns: Sequence[str], topics: Sequence[str]) -> li
     return [topic for topic in topics if root(topic) == target]
 
 
+@lru_cache(maxsize=REMEMBERED)
 def check_target(target: str, field: str = "queue") -> str:
     name = target.removeprefix(CHANNEL)
     if not _NAME.fullmatch(name):
@@ -104,16 +108,20 @@ def check_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_topic(topic: str) -> None:
-    if not topic or len(topic.encode(errors="surrogatepass")) > limits.TOPIC_BYTES:
+    if not topic or bytes_of(topic) > limits.TOPIC_BYTES:
         raise InvalidInput("topics", f"{topic[:100]!r} must have 1 to {limits.TOPIC_BYTES} bytes")
     check_text("topics", topic)
 
 
 def check_name(field: str, value: str) -> str:
     """Organization, object, key, replaces, consumer, service, code: any text within the limit."""
-    if not value or len(value.encode(errors="surrogatepass")) > limits.NAME_BYTES:
+    if not value or bytes_of(value) > limits.NAME_BYTES:
         raise InvalidInput(field, f"must have 1 to {limits.NAME_BYTES} bytes")
     return check_text(field, value)
+
+
+def bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def check_header(name: str, value: str) -> None:
@@ -126,6 +134,6 @@ def check_header(name: str, value: str) -> None:
 
 def check_text(field: str, value: str) -> str:
     """No control characters, no lone surrogates: a value must survive headers, logs and stores."""
-    if any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in value):
+    if _UNFIT.search(value):
         raise InvalidInput(field, "holds a control character or a lone surrogate")
     return value
