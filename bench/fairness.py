@@ -56,7 +56,7 @@ class Figure(NamedTuple):
 
     def __str__(self) -> str:
         verdict = "met" if self.is_met else "MISSED"
-        return f"{self.name:<58} {self.value:>8.3f}   target {self.target:<8} {verdict}"
+        return f"{self.name:<86} {self.value:>8.3f}   target {self.target:<8} {verdict}"
 
 
 class Lanes:

@@ -141,7 +141,7 @@ def wait_until_it_listens(server: subprocess.Popen[bytes], port: int, log: pathl
     pytest.fail(f"the server does not listen\n{log.read_text()}")
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.exists()], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if p.exists()], ids=str)
 def test_links_lead_to_files_of_the_repository(page: pathlib.Path) -> None:
     links = [link for link in LINK.findall(page.read_text()) if "://" not in link]
     assert not [link for link in links if not (page.parent / link).exists()]

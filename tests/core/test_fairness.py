@@ -17,6 +17,7 @@ from fairway.core.fairness import (
     START,
     Four,
     Line,
+    Page,
     Policy,
     Portion,
     Waiting,
@@ -312,10 +313,10 @@ def test_when_nobody_waits_the_circle_was_seen_once_from_its_start(number: int) 
 
 
 def test_a_small_circle_is_read_once_a_receive() -> None:
-    circle = Circle(names(10), random.Random(1))
+    circle = Circle(names(11), random.Random(1))
     circle.walk = Walk(START)
     for receives in range(1, 30):
-        circle.receive(7)
+        assert sum(circle.receive(11).values()) == 11
         assert circle.looks == receives
 
 
@@ -350,6 +351,55 @@ def test_who_was_planned_and_not_granted_keeps_its_place() -> None:
     first, second, *_ = line.turns(30)
     circle.walk = line.walk.served({first})
     assert next(iter(circle.receive(1))) == second
+
+
+def test_a_receive_that_ends_a_page_goes_on_with_the_next() -> None:
+    circle = Circle(names(100), random.Random(1))
+    circle.walk = Walk()
+    for _ in range(LANES_PAGE - 1):
+        circle.receive(1)
+    (last,) = circle.walk.pages[0].left
+    first, second, third = circle.receive(12).items()
+    assert first == (last, 5)
+    assert {second[1], third[1]} == {5, 2}
+    assert not {second[0], third[0]} & set(circle.walk.pages[0].left)
+
+
+def test_a_page_is_over_when_somebody_behind_it_was_granted_something() -> None:
+    walk = Walk(
+        (9, "z"),
+        (
+            Page((1, ""), (5, "c"), ("a", "b"), begun=True),
+            Page((5, "c"), (9, "z"), ("d", "a", "e")),
+        ),
+    )
+    assert walk.served({"b"}).pages[0].left == ("a",)
+    assert walk.served({"b"}).pages[1:] == walk.pages[1:]
+    assert walk.served({"d"}).pages == (Page((5, "c"), (9, "z"), ("a", "e"), begun=True),)
+    # In both: its turn on the first page is over, the one on the second is to come.
+    assert walk.served({"a", "d"}).pages == (Page((5, "c"), (9, "z"), ("a", "e"), begun=True),)
+    assert walk.served({"a", "b"}).pages == walk.pages[1:]
+    assert walk.served(set()) == walk
+
+
+def test_a_page_nobody_of_which_had_its_turn_is_taken_again_with_who_joined_it() -> None:
+    circle = Circle(names(20), random.Random(1))
+    circle.walk = circle.line(1).walk.served(set())  # nothing was granted
+    circle.figures["late"] = org("late", 1)
+    assert "late" in circle.line(1).walk.pages[0].left
+
+
+def test_who_is_put_back_is_first_again_also_when_its_page_is_over() -> None:
+    circle = Circle(names(3 * LANES_PAGE), random.Random(1))
+    circle.walk = Walk()
+    line = circle.line(40)
+    granted, *missed = line.turns(40)
+    walk = circle.walk = line.walk.served([granted, *missed])
+    for _ in range(2 * LANES_PAGE):
+        circle.receive(1)
+    circle.walk = circle.walk.put_back(line, missed)
+    assert [name for _ in missed for name in circle.receive(1)] == missed
+    assert walk.put_back(line, ()) == walk
 
 
 def test_a_page_that_grew_past_the_tally_loses_nobody() -> None:
@@ -433,6 +483,37 @@ def test_each_is_served_within_2n_turns_whatever_the_others_hold(
         for name in set(planned) - set(granted):
             waits.begins(name, n)  # it had nothing for a moment
         circle.walk = line.walk.served(granted)
+    for name in circle.figures:
+        waits.check(name)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), SMALL_AND_LARGE, st.sampled_from([2, 8, 32]))
+def test_receives_that_overlap_do_not_serve_the_same_ones_twice(
+    seed: int, number: int, overlapping: int
+) -> None:
+    """Planned one by one, granted in any order, and cut short now and then."""
+    chance = random.Random(seed)
+    circle, waits = Circle(names(number), chance), Waits()
+    # Those that fly together, at most three turns each, may land in any order, and twice if cut.
+    n = number + 6 * overlapping
+    for name in circle.figures:
+        waits.begins(name, n)
+    while waits.turn < 6 * n:
+        flying: list[tuple[Line, list[str]]] = []
+        for _ in range(overlapping):
+            limit = chance.choice([1, 1, 5, 12])
+            line = circle.line(limit)
+            planned = list(line.turns(limit))
+            assert 0 < len(planned) <= 3
+            circle.walk = line.walk.served(planned)
+            flying.append((line, planned))
+        chance.shuffle(flying)
+        for line, planned in flying:
+            granted = planned[: chance.randint(1, len(planned))]
+            for name in granted:
+                waits.served(name, n)
+            circle.walk = circle.walk.put_back(line, set(planned) - set(granted))
     for name in circle.figures:
         waits.check(name)
 

@@ -322,7 +322,7 @@ def test_release_restores_the_old_place() -> None:
     first = held(placed=NOW - 9, sequence=1)
     assert (ended(Verb.RELEASE, first).placed, ended(Verb.RELEASE, first).sequence) == (NOW - 9, 1)
     delayed = ended(Verb.RELEASE, first, delay=SECOND)
-    assert (delayed.placed, delayed.at) == (NOW - 9, NOW + SECOND)
+    assert (delayed.placed, delayed.at, delayed.sequence) == (NOW + SECOND, NOW + SECOND, 1)
 
 
 def test_the_last_nak_is_a_dead_letter_at_once() -> None:

@@ -158,7 +158,7 @@ class Story:
             min_active=r.choice((1, 5)),
             borrow=r.random() < 0.3,
             max_queued=r.choice((5, 1_000_000)),
-            retention=r.choice((Retention(), Retention(history=800 * SECOND, dead=1500 * SECOND))),
+            retention=r.choice((Retention(), Retention(800 * SECOND, 9, 1500 * SECOND, 4))),
         )
 
     def _begin(self) -> Task:

@@ -372,24 +372,36 @@ async def test_a_body_goes_when_nobody_needs_it_and_the_message_with_its_last_de
         assert left.body == body
     for target in "qr":
         assert await store.messages([one.send]) != [None]
-        assert len(await store.prune(Place.HISTORY, target, clock.now + 1, 9)) == 1
+        [rests] = await store.oldest(Place.HISTORY, target, clock.now + 1, 9)
+        assert await store.commit([Change((), (), removes=(rests.delivery,))], clock.now) == [None]
     assert await store.messages([one.send]) == [None]
 
 
-async def test_pruning_takes_the_oldest_at_rest(store: Store, clock: Hand) -> None:
+async def test_the_oldest_at_rest_are_listed_and_removed(store: Store, clock: Hand) -> None:
     for age, id in ((9, "a"), (8, "b"), (1, "c")):
         waits = born(id, clock.now - age)
         rests = replace(waits, version=2, place=Place.DEAD, state=State.REJECTED)
         await store.commit([new(waits)], clock.now)
         await store.commit([Change((Put(rests, waits),), ())], clock.now)
 
-    async def pruned(place: Place, limit: int) -> list[str]:
-        return [one.delivery.id for one in await store.prune(place, "q", clock.now - 5, limit)]
+    async def listed(place: Place, limit: int) -> list[Delivery]:
+        found = await store.oldest(place, "q", clock.now - 5, limit)
+        assert [one.message.id for one in found] == [one.delivery.id for one in found]
+        return [one.delivery for one in found]
 
-    assert await pruned(Place.HISTORY, 9) == []
-    assert await pruned(Place.DEAD, 1) == ["a"]
-    assert await pruned(Place.DEAD, 9) == ["b"]
-    assert await store.find([Key("q", "", "a"), Key("q", "", "c")]) != [None, None]
+    assert await listed(Place.HISTORY, 9) == []
+    [first] = await listed(Place.DEAD, 1)
+    assert [d.id for d in await listed(Place.DEAD, 9)] == ["a", "b"]
+    [load] = await store.loads(["q"])
+    assert (load.queued, load.history, load.dead) == (0, 0, 3)
+    [stale] = await store.commit([Change((), (), removes=(replace(first, version=9),))], clock.now)
+    assert stale is not None
+    gone = Change((), (event("removed"),), removes=(first,))
+    assert await store.commit([gone], clock.now) == [None]
+    [again] = await store.commit([gone], clock.now)
+    assert again == Conflict({replace(first.the_key, generation=1): None})
+    assert [d.id for d in await listed(Place.DEAD, 9)] == ["b"]
+    assert await store.loads(["q"]) == [replace(load, dead=2)]
 
 
 async def test_the_log_is_forgotten_by_whole_blocks(store: Store, clock: Hand) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from fairway.core import fairness, limits, topics
 from fairway.core.ackid import ack_id
 from fairway.core.entries import TARGET, Target
-from fairway.core.errors import InvalidInput
+from fairway.core.errors import ConsumerRequired, InvalidInput
 from fairway.core.events import Event
 from fairway.core.fairness import Four, Line, Policy, Portion, Waiting
 from fairway.core.lifecycle import PLACES, Verb
@@ -31,6 +31,7 @@ from fairway.core.records import (
 )
 from fairway.core.settings import Settings
 from fairway.core.settle import Return
+from fairway.core.versions import with_attempt
 
 PRIORITIES = (1, 2, 3, 4)
 EVERY = "*"  # in a counter's name: all priorities together
@@ -90,11 +91,7 @@ def check_with(ask: Receive, settings: Settings) -> None:
     if settings.confirmations == 1:
         return
     if not ask.consumer:
-        raise InvalidInput(
-            "consumer",
-            "name the consumer: this queue wants several to confirm",
-            code="consumer-required",
-        )
+        raise ConsumerRequired("consumer", "name it: this queue wants several to confirm")
     if ask.auto:
         raise InvalidInput("auto", "a queue that wants several to confirm has no auto-ack")
 
@@ -176,20 +173,22 @@ def plan(
 def _demands(
     ask: Receive, portion: Portion, fronts: Sequence[Front], rules: Policy, now: int
 ) -> list[Demand]:
-    """One for each lane of the organization: those whom nobody confirmed first."""
+    """One for each lane of the organization, in the order of those who stand first there."""
     priority = portion.priority
     caps: tuple[str, ...] = ()
     if rules.max_active is not None:
         of_priority, of_all = counters(ask.queue, ask.service, priority)
         caps = (of_all,) if portion.borrowed else (of_priority, of_all)
-    lanes = sorted(
-        front.lane
+    mine = [
+        front
         for front in fronts
         if (front.lane.priority, front.lane.organization) == (priority, portion.organization)
-        and front.waiting
+        and front.available_at is not None
+        and front.available_at <= now
         and _may(ask, front.lane)
-    )
-    return [Demand(ask.queue, lane, portion.amount, caps) for lane in lanes]
+    ]
+    mine.sort(key=lambda front: (front.available_at, front.lane.confirmed))
+    return [Demand(ask.queue, front.lane, portion.amount, caps) for front in mine]
 
 
 def _full_at(ask: Receive, rules: Policy) -> dict[str, int]:
@@ -228,7 +227,7 @@ def grant(waits: Delivery, demand: Demand, stamp: Stamp) -> tuple[Delivery, list
         state=State.KICKED,
         at=stamp.now,
         counted=(),
-        memo=replace(memo, deliveries=memo.deliveries + 1, attempts=(*memo.attempts, attempt)),
+        memo=replace(memo, deliveries=memo.deliveries + 1, attempts=with_attempt(memo, attempt)),
     )
     return kicked, [*told, replace(_event(kicked, stamp, "kicked"), deadline_at=None)]
 

@@ -46,6 +46,7 @@ class Target(Struct, frozen=True, gc=False, omit_defaults=True):
     paused: bool = False
     topics: tuple[str, ...] = ()  # what a channel subscribes
     deleted: int | None = None  # by force: leases still run, and the name is not made again soon
+    ending: str = ""  # the task that ends what waited when it was deleted
 
 
 class Directory(Struct, frozen=True, gc=False):

@@ -3,7 +3,9 @@
     FairwayError
     ├── CallerError          the call must change
     │   ├── InvalidInput         a field is wrong; `field` names it
-    │   ├── TooLarge             a field is over its limit
+    │   │   ├── TooLarge             a field is over its limit
+    │   │   └── ConsumerRequired     the queue wants to know who asks
+    │   ├── TooManyTargets       the store holds as many queues and channels as it may
     │   └── NotFound             no such queue, message or range
     │       └── LogGone              that part of the log is past its retention
     ├── StateError           the world moved on; the same call will fail again
@@ -63,6 +65,18 @@ class TooLarge(InvalidInput):
     """A field is over its limit."""
 
     code = "too-large"
+
+
+class ConsumerRequired(InvalidInput):
+    """The queue wants several consumers to confirm, so it must know who asks."""
+
+    code = "consumer-required"
+
+
+class TooManyTargets(CallerError):
+    """The store holds as many queues and channels as it may."""
+
+    code = "too-many-targets"
 
 
 class NotFound(CallerError):

@@ -6,12 +6,13 @@ A receive is planned in this order:
     needs()              how many each priority could be given at most
     look(), Line.told()  for each that needs any: pages of the tally, until the line is long enough
     plan()               draws() among the priorities, turns() within each
-    Walk.served()        after the claim: who was granted something has had its turn
+    Walk.served()        who was granted something has had its turn
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -24,8 +25,10 @@ Four = tuple[int, int, int, int]  # one for each priority, the most urgent first
 Cursor = tuple[int, str]  # a place on the circle of organizations: (turn, organization)
 
 PRIORITIES: Final = range(4)
+REMEMBERED: Final = 4096  # organizations whose turn need not be computed again
 TURN_BITS: Final = 31  # a turn fits the signed integer of every store
 START: Final[Cursor] = (-1, "")  # before the first organization of the circle
+LAST_NAME: Final = "\U0010ffff"  # behind every organization of the same turn
 PAGES: Final = 2  # of one line: the rest of the page that is walked, and the one after it
 LAPS: Final = 2  # ends of the circle that one line may meet: from anywhere, once all around
 
@@ -134,6 +137,7 @@ def _four(numbers: Iterable[int]) -> Four:
 # ── Among the organizations of one priority ─────────────────────────────────────────────────────
 
 
+@lru_cache(maxsize=REMEMBERED)
 def turn_of(organization: str) -> int:
     """Its place on the circle: fixed, and without meaning, so that neighbours have nothing in common."""
     digest = blake2b(organization.encode(), digest_size=4).digest()
@@ -222,6 +226,18 @@ class Walk(Struct, frozen=True, gc=False):
             else:
                 pages = [Page(page.after, page.end, left, begun=True)]
         return replace(self, pages=tuple(page for page in pages if page.left))
+
+    def put_back(self, line: Line, organizations: Container[str]) -> Walk:
+        """For receives that overlap. Two of them must not plan the same turns, so each calls
+        `served` for whom it planned before the next one looks; and those to whom the claim then
+        granted nothing are given their turn back, as the first ones."""
+        missed = [one for page in line.found for one in page if one.organization in organizations]
+        if not missed:
+            return self
+        first, last = min(missed), max(missed)
+        names = tuple(one.organization for one in missed)
+        page = Page((first.turn - 1, LAST_NAME), last.cursor, names, begun=True)
+        return replace(self, pages=(page, *self.pages))
 
 
 class Line(Struct, frozen=True, gc=False, kw_only=True):

@@ -45,7 +45,6 @@ class When(Enum):
     CLASH = auto()  # same id under the policy error
     IGNORE = auto()  # other content under the policy ignore
     ENOUGH = auto()  # with this one, enough consumers confirmed
-    AGAIN = auto()  # this consumer confirmed it before
     SUPERSEDED = auto()  # a version is parked behind it, or it is not the newest of its name
     PARKED = auto()  # a version is parked behind it
     EXPIRED = auto()  # its own time is over
@@ -99,7 +98,7 @@ def _back(
     """A verb after which a leased delivery goes back, unless something ends it first."""
     ended = _OUT + tuple(name for name in add if name == "errors")
     return (
-        Row(verb, _LEASED, _W.SUPERSEDED, _S.OBSOLETE, "obsolete", add=ended),
+        Row(verb, _LEASED, _W.SUPERSEDED, _S.OBSOLETE, "obsolete", add=ended[1:]),
         Row(verb, _LEASED, _W.EXPIRED, _S.EXHAUSTED, "expired", add=ended, reason="message-expired"),
         Row(verb, _LEASED, _W.WORN, _S.EXHAUSTED, "exhausted", add=ended, reason="delivery-limit"),
         Row(verb, _LEASED, _W.ALWAYS, to, event, ready, add=_OUT + add, zero=zero),
@@ -138,8 +137,9 @@ TABLE: Final = (
     Row(_V.REPLACE, _LEASED, _W.PARKED, event="obsolete"),  # what is parked
     # The holder.
     Row(_V.ACK, _LEASED, _W.ENOUGH, _S.COMPLETED, "completed", add=_OUT),
-    Row(_V.ACK, _LEASED, _W.SUPERSEDED, _S.OBSOLETE, "obsolete", add=_OUT),
+    Row(_V.ACK, _LEASED, _W.SUPERSEDED, _S.OBSOLETE, "obsolete"),
     Row(_V.ACK, _LEASED, _W.EXPIRED, _S.EXHAUSTED, "expired", add=_OUT, reason="message-expired"),
+    Row(_V.ACK, _LEASED, _W.WORN, _S.EXHAUSTED, "exhausted", add=_OUT, reason="delivery-limit"),
     Row(_V.ACK, _LEASED, _W.ALWAYS, _S.PARTLY, "confirmed", _R.NOW, add=_OUT),
     *_or_last(
         _V.NAK,

@@ -131,9 +131,11 @@ class Memo(Struct, frozen=True, gc=False, omit_defaults=True):
     confirmations: int = 1
     highest: int = 0  # the largest generation given, where that is larger than its own
     parked: Parked | None = None
+    confirms: tuple[tuple[int, bytes], ...] = ()  # tokens and claims of those who confirmed
     successor: str | None = None  # the id of what replaced it
     copy_of: str | None = None
     copied_as: str | None = None
+    available: int | None = None  # when it could first be leased, once a lease has ended
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -212,6 +214,7 @@ class Change(Struct, frozen=True, gc=False):
     events: tuple[Event, ...]
     messages: tuple[Message, ...] = ()
     drops: tuple[Entry, ...] = ()  # removed, if they are still so
+    removes: tuple[Delivery, ...] = ()  # at rest; removed, if they are still so
     holds: tuple[tuple[EntryKey, int], ...] = ()  # entries that must have this version (0: absent)
 
 
@@ -248,10 +251,12 @@ class Tally(Struct, frozen=True, gc=False):
 
 
 class Load(Struct, frozen=True, gc=False):
-    """What a target holds, waiting and leased."""
+    """What a target holds: waiting and leased, with the bytes of their bodies; and at rest."""
 
     queued: int = 0
     bytes: int = 0
+    history: int = 0
+    dead: int = 0
 
 
 class Demand(Struct, frozen=True, gc=False):

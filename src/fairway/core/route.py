@@ -34,12 +34,13 @@ from fairway.core.entries import (
     Target,
     Unknown,
 )
-from fairway.core.errors import FairwayError, NotFound, QueueFull
+from fairway.core.errors import FairwayError, NotFound, QueueFull, TooManyTargets
 from fairway.core.events import Event
 from fairway.core.lifecycle import PLACES
 from fairway.core.plan import Chance, Plan
 from fairway.core.records import AnyKey, Change, Entry, EntryKey, Load, Memo, Put, State
 from fairway.core.send import Accepted, Outcome, Sent, fingerprint
+from fairway.core.targets import is_ending, too_many
 
 
 def first_needs(ask: Accepted) -> tuple[AnyKey, ...]:
@@ -90,24 +91,26 @@ class _Opened:
     def target(self, name: str, known: Known) -> Target:
         key = TARGET.key(name)
         entry = known.entry(key)
-        if entry is None:
-            self.made.append(name)
-            target = Target(id=self._id(), created=self.now)
-            self.puts.append(Put(TARGET.next(None, key, target, self.now)))
-            return target
-        target = TARGET.read(entry)
-        if target.deleted is None:
+        target = TARGET.read(entry) if entry is not None else None
+        if target is not None and target.deleted is not None:
+            if self.now - target.deleted < limits.TOMBSTONE or is_ending(target, known):
+                raise NotFound(f"{name} was deleted: create it, or wait 10 minutes", target=name)
+            target = None
+        if entry is not None and target is not None:
             self.holds.append((key, entry.version))
             return target
-        if self.now - target.deleted < limits.TOMBSTONE:
-            raise NotFound(f"{name} was deleted: create it, or wait 10 minutes", target=name)
-        self.made.append(name)
-        again = Target(id=self._id(), created=self.now)
-        self.puts.append(Put(TARGET.next(entry, key, again, self.now), entry))
-        return again
+        return self._make(name, entry)
 
-    def _id(self) -> str:
-        return f"{self.chance.sequence:x}-{len(self.made)}"
+    def _make(self, name: str, tombstone: Entry | None) -> Target:
+        before = DIRECTORY.read(self._directory).targets if self._directory else 0
+        if before + len(self.made) >= limits.TARGETS:
+            raise too_many()
+        self.made.append(name)
+        id = f"{self.chance.sequence:x}-{len(self.made)}"
+        target = Target(id=id, created=self.now)
+        put = Put(TARGET.next(tombstone, TARGET.key(name), target, self.now), tombstone)
+        self.puts.append(put)
+        return target
 
     def directory(self) -> tuple[Put, ...]:
         """Counts what was made, or holds the subscriptions that were looked at."""
@@ -126,7 +129,7 @@ def _in_queue(
     try:
         here = _here(ask, queue, known, loads, opened)
         verdict = _logged_only(here) if here.entry.settings.routing == "spark" else judge(here)
-    except NotFound as gone:
+    except (NotFound, TooManyTargets) as gone:
         verdict = Verdict(Outcome(queue, "refused", reason=gone.code), error=gone)
     if verdict.error is None:
         return verdict

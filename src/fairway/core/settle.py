@@ -26,7 +26,7 @@ from fairway.core.records import (
     Put,
     State,
 )
-from fairway.core.versions import unparked
+from fairway.core.versions import unparked, with_attempt
 
 SEVERITIES = ("error", "critical")
 SETTLES = {
@@ -129,8 +129,10 @@ def _decide(
     ask: Proved, known: Known, now: int, chance: Chance
 ) -> Plan[Settled] | Settled | FairwayError:
     held = known.delivery(ask.key)
-    if held is None or not _holder(ask.proof, held):
+    if held is None:
         return _lost()
+    if not _holder(ask.proof, held):
+        return _confirmed_before(ask, held)
     if held.place is not Place.LEASED:
         return _repeat(ask.ask.verb, held)
     target = _target(held, known)
@@ -155,10 +157,12 @@ def take_back(
 
 
 def _target(held: Delivery, known: Known) -> Target | None:
-    """None: it was deleted, and the lease with it."""
+    """None: it was deleted, and the lease with it; perhaps there is another one of its name."""
     entry = known.entry(TARGET.key(held.target))
     target = TARGET.read(entry) if entry is not None else None
-    return target if target is not None and target.deleted is None else None
+    if target is None or target.deleted is not None or held.lease is None:
+        return None
+    return target if target.created <= held.lease.since else None
 
 
 def _holder(proof: Proof, held: Delivery) -> bool:
@@ -167,6 +171,14 @@ def _holder(proof: Proof, held: Delivery) -> bool:
         return False
     is_now = (held.generation, held.token, held.lease.claim)
     return (proof.generation, proof.token, proof.claim) == is_now
+
+
+def _confirmed_before(ask: Proved, held: Delivery) -> Settled | FairwayError:
+    """One of several who confirm repeats its ack, after others leased it: counted once."""
+    proof = (ask.proof.token, ask.proof.claim)
+    if ask.ask.verb is Verb.ACK and proof in held.memo.confirms:
+        return Settled(held.state)
+    return _lost()
 
 
 def _repeat(verb: Verb, ended: Delivery) -> Settled | FairwayError:
@@ -254,15 +266,19 @@ class Ending:
         return FACTS[when](self)
 
     def _with_this_consumer(self) -> list[str]:
+        # Who has no name is told apart by the lease: the queue wanted names when it was sent, and
+        # asks for none now.
+        name = self.lease.consumer or f"lease {self.held.token}"
         if not self.held.confirmed:
-            return [self.lease.consumer]
-        return sorted({*self.held.confirmed.split("\n"), self.lease.consumer})
+            return [name]
+        return sorted({*self.held.confirmed.split("\n"), name})
 
     def _moved(self, row: Row, to: State) -> Delivery:
         held = self.held
-        at = self.now + self._wait(row)
+        waits = self._wait(row)
+        at = self.now + waits
         keeps_place = row.ready in (Ready.NEVER, Ready.OLD_PLACE)
-        later = at - self.now if row.ready is Ready.DELAY else 0
+        later = waits if row.ready is Ready.DELAY else 0
         keeps_confirmed = to is State.PARTLY and row.ready is Ready.NOW
         return replace(
             held,
@@ -270,14 +286,16 @@ class Ending:
             place=PLACES[to],
             state=to,
             confirmed="\n".join(self.confirmed) if keeps_confirmed else held.confirmed,
-            placed=held.placed if keeps_place else at,
+            # One rule: the instant of becoming available. Only a release without delay goes back
+            # before those who came meanwhile.
+            placed=held.placed if keeps_place and not waits else at,
             sequence=held.sequence if keeps_place else self.chance.sequence,
             at=at,
             expires_at=held.expires_at + later,
             # After a lapse the late holder's proof must fail; after a settle it must be known again.
             token=held.token + (self.verb is Verb.LAPSE),
             counted=(),
-            memo=self._memo(row, PLACES[to]),
+            memo=self._memo(row),
         )
 
     def _wait(self, row: Row) -> int:
@@ -290,15 +308,18 @@ class Ending:
             return retry.delay(self.rules.backoff, self.held.memo.retries, self.chance.draw)
         return self.rules.redelivery_delay if row.ready is Ready.REDELIVERY else 0
 
-    def _memo(self, row: Row, place: Place) -> Memo:
+    def _memo(self, row: Row) -> Memo:
         """The counters of the table's row, and why, as far as anyone said."""
         memo, ask = self.held.memo, self.ask
-        at_rest = place in (Place.HISTORY, Place.DEAD)
         parked = memo.parked.generation if memo.parked else 0
         return replace(
             memo,
             **self._counted(row),
-            redelivered=memo.redelivered or (not at_rest and self.verb is not Verb.RELEASE),
+            redelivered=memo.redelivered or row.to is State.RETRY,
+            available=self.held.placed if memo.available is None else memo.available,
+            confirms=(*memo.confirms, (self.held.token, self.lease.claim))
+            if row.to is State.PARTLY and self.verb is Verb.ACK
+            else memo.confirms,
             reason=row.reason,
             text=ask.reason if ask else None,
             code=ask.code if ask else None,
@@ -311,11 +332,9 @@ class Ending:
         )
 
     def _attempts(self, row: Row) -> tuple[Attempt, ...]:
-        """The first, and the last ones."""
         lease = self.lease
         ended = Attempt(lease.consumer, lease.since, self.now, row.event or "")
-        known = (*self.held.memo.attempts, ended)
-        return known if len(known) <= limits.ATTEMPTS else (known[0], *known[2:])
+        return with_attempt(self.held.memo, ended)
 
     def _event(self, moved: Delivery, row: Row) -> Event:
         held, lease = self.held, self.lease

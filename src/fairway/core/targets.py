@@ -17,13 +17,21 @@ from fairway.core.entries import (
     Target,
     Unknown,
 )
-from fairway.core.errors import Exists, FairwayError, InvalidInput, NotEmpty, NotFound, Overloaded
+from fairway.core.errors import (
+    Contended,
+    Exists,
+    FairwayError,
+    InvalidInput,
+    NotEmpty,
+    NotFound,
+    TooManyTargets,
+)
 from fairway.core.events import Event
 from fairway.core.lifecycle import Verb
 from fairway.core.plan import Chance, Plan
 from fairway.core.records import AnyKey, Change, Entry, Filter, Put
 from fairway.core.settings import Settings
-from fairway.core.task import TASK, Task
+from fairway.core.task import RUNNING, TASK, Task
 
 
 class Arrange(Struct, frozen=True, gc=False):
@@ -69,11 +77,13 @@ def decide(
     try:
         entry = known.entry(TARGET.key(ask.target))
         directory = known.entry(THE_DIRECTORY)
+        there = TARGET.read(entry) if entry is not None else None
+        if there is not None and there.deleted is not None:
+            if ask.verb == "create" and is_ending(there, known):
+                return Contended(f"{ask.target} is being deleted: try again in a moment")
+            there = None
     except Unknown as unknown:
         return Need(unknown.keys)
-    there = TARGET.read(entry) if entry is not None else None
-    if there is not None and there.deleted is not None:
-        there = None
     if ask.verb == "create":
         return _create(ask, entry, there, directory, now, chance)
     if there is None or entry is None:
@@ -98,7 +108,7 @@ def _create(
         return Exists(f"{ask.target} is there, with other settings: change it with PATCH")
     before = DIRECTORY.read(directory) if directory else Directory()
     if before.targets >= limits.TARGETS:
-        return Overloaded(f"a store holds at most {limits.TARGETS} queues and channels")
+        return too_many()
     made = Target(id=f"{chance.sequence:x}", created=now, settings=wanted, topics=ask.topics)
     channels = dict(before.channels)
     if topics.is_channel(ask.target):
@@ -110,6 +120,19 @@ def _create(
     )
     change = Change(puts, (_event("created", ask.target, now),))
     return Plan(change, Arranged(ask.target, made, changed=True))
+
+
+def is_ending(tombstone: Target, known: Known) -> bool:
+    """Whether its task still ends what waited: until then nothing new may wait under the name."""
+    entry = known.entry(TASK.key(tombstone.ending))
+    return entry is not None and TASK.read(entry).state == RUNNING
+
+
+def too_many() -> TooManyTargets:
+    return TooManyTargets(
+        f"a store holds at most {limits.TARGETS} queues and channels: delete one, or use topics "
+        "within a queue"
+    )
 
 
 def _alter(ask: Arrange, entry: Entry, there: Target, now: int) -> Plan[Arranged] | Arranged:
@@ -145,10 +168,10 @@ def _delete(
     }
     after = Directory(channels, before.targets - 1)
     puts = [Put(DIRECTORY.next(directory, THE_DIRECTORY, after, now), directory)]
-    gone = replace(there, deleted=now)
+    id = f"delete-{chance.sequence:x}"
+    gone = replace(there, deleted=now, ending=id)
     drops = () if ask.force else (entry,)
     if ask.force:
-        id = f"delete-{chance.sequence:x}"
         everything = Filter(target=ask.target)
         ends = Task(id=id, verb=Verb.DELETE, target=ask.target, where=everything, created=now)
         puts.append(Put(TASK.next(None, TASK.key(id), ends, now)))

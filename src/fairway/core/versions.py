@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from fairway.core import limits
 from fairway.core.events import Event
 from fairway.core.lifecycle import BODILESS, PLACES, Row
-from fairway.core.records import Delivery, Memo, Parked, Place, Put, State
+from fairway.core.records import Attempt, Delivery, Memo, Parked, Place, Put, State
 
 
 def end_waiting(
@@ -54,6 +55,16 @@ def end_parked(
         Put(ended, beside=True, forgets=parked.send if to in BODILESS else None),
     ]
     return puts, [event]
+
+
+def with_attempt(memo: Memo, ended: Attempt) -> tuple[Attempt, ...]:
+    """The first, those that confirmed, and the last ones."""
+    known = (*memo.attempts, ended)
+    if len(known) <= limits.ATTEMPTS:
+        return known
+    spare = (n for n in range(1, len(known) - 1) if known[n].outcome != "confirmed")
+    dropped = next(spare, 1)
+    return (*known[:dropped], *known[dropped + 1 :])
 
 
 def unparked(leased: Delivery, parked: Parked, now: int, sequence: int) -> Delivery:

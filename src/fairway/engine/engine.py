@@ -9,11 +9,11 @@ from typing import TypeVar
 from fairway.clock import Clock, Source, system_clock
 from fairway.core import operate, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
-from fairway.core.entries import TARGET, Known
+from fairway.core.entries import TARGET
 from fairway.core.errors import FairwayError
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
-from fairway.core.limits import PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
+from fairway.core.limits import EVENTS_KEPT, PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
 from fairway.core.operate import Operate, Operated
 from fairway.core.records import LogState, Place
 from fairway.core.send import Accepted, Send, Sent
@@ -101,15 +101,18 @@ class Engine:
         return running
 
     async def retain(self) -> int:
-        """Removes what rests too long, and the heads and names that it had; how many."""
+        """Removes what rests too long or is too much, and what of the log is too old; how many."""
         removed = 0
         for entry in await self.store.entries(TARGET.name, "", "", TARGETS):
-            for place, before in retention.removable(TARGET.read(entry), self._clock()).items():
-                gone = await self.store.prune(place, entry.name, before, PRUNED)
-                if gone:
-                    known = Known(await self._memory.look(retention.first_needs(gone)))
-                    await self.store.commit([retention.forget(gone, known)], self._clock())
-                removed += len(gone)
+            [load] = await self.store.loads([entry.name])
+            for old in retention.old(TARGET.read(entry), load, self._clock(), PRUNED):
+                found = await self.store.oldest(old.place, entry.name, old.before, old.limit)
+                if not found:
+                    continue
+                asks = [retention.Remove(old, found)]
+                await self._carrier.carry(asks, retention.first_needs, retention.decide)
+                removed += len(found)
+        await self._log.forget(self._clock() - EVENTS_KEPT)
         return removed
 
     async def log(self) -> LogState:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from fairway.clock import Clock
 from fairway.core.entries import DIRECTORY, TARGET
 from fairway.core.limits import SECOND
@@ -83,6 +85,9 @@ class Memory:
             put.now.the_key: put.now for put in change.puts if not put.beside
         }
         found |= dict.fromkeys(entry.the_key for entry in change.drops)
+        found |= {
+            replace(gone.the_key, generation=gone.generation): None for gone in change.removes
+        }
         return self.learn(found)
 
     def _count(self, put: Put) -> None:

@@ -55,6 +55,18 @@ class LogReader:
                         found.append(Logged(shard=shard, position=position, event=event))
         return found
 
+    async def forget(self, before: int) -> None:
+        """Drops blocks of which every event is older."""
+        for state in (await self._store.log()).shards:
+            keep = state.earliest
+            async for page in self._store.read_log(state.shard, state.earliest, state.latest):
+                young = next((b for b in page if unpack(b.data)[-1].at >= before), None)
+                keep = young.first if young is not None else page[-1].first + page[-1].count
+                if young is not None:
+                    break
+            if keep > state.earliest:
+                await self._store.forget_log(state.shard, keep)
+
     async def _shard(self, shard: int) -> ShardState:
         for state in (await self._store.log()).shards:
             if state.shard == shard:

@@ -16,6 +16,8 @@ RETRY_AFTER = "1"  # s; for what may go through later
 STATUS: dict[type[FairwayError], int] = {
     errors.InvalidInput: 400,
     errors.TooLarge: 413,
+    errors.ConsumerRequired: 400,
+    errors.TooManyTargets: 507,
     errors.NotFound: 404,
     errors.LogGone: 410,
     errors.LeaseLost: 409,

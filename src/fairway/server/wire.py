@@ -40,6 +40,7 @@ class HeldMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     topic_count: int
     object: str | None = None
     key: str | None = None
+    replaces: str | None = None
     organization: str | None = None
     priority: int
     correlation_id: str | None = None
@@ -48,7 +49,7 @@ class HeldMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     available_at: str
     expires_at: str
     deadline_at: str
-    window: int
+    visibility_window: int
     token: int
     retries: int
     requeues: int
@@ -77,7 +78,8 @@ class SettledReply(Struct, frozen=True):
 def lifecycle(state: State) -> str:
     if state is State.RETRY:
         return "Rescheduled"
-    return LIFECYCLE.get(PLACES[state], "Queued")
+    place = PLACES.get(state)
+    return LIFECYCLE.get(place, "Queued") if place is not None else "Queued"
 
 
 def held_message(held: Held) -> HeldMessage:
@@ -96,6 +98,7 @@ def held_message(held: Held) -> HeldMessage:
         topic_count=len(message.topics),
         object=message.object,
         key=message.key,
+        replaces=message.replaces,
         organization=message.organization or None,
         priority=held.priority,
         correlation_id=message.correlation_id,
@@ -104,7 +107,7 @@ def held_message(held: Held) -> HeldMessage:
         available_at=iso(held.available_at),
         expires_at=iso(held.expires_at),
         deadline_at=iso(held.deadline_at),
-        window=held.window // MS,
+        visibility_window=held.window // MS,
         token=held.token,
         retries=held.retries,
         requeues=held.requeues,
@@ -125,6 +128,7 @@ def held_of(queue: str, item: HeldMessage) -> Held:
         topics=item.topics,
         object=item.object,
         key=item.key,
+        replaces=item.replaces,
         correlation_id=item.correlation_id,
         timestamp=item.timestamp,
         headers=item.headers,
@@ -145,7 +149,7 @@ def held_of(queue: str, item: HeldMessage) -> Held:
         available_at=instant(item.available_at),
         expires_at=instant(item.expires_at),
         deadline_at=instant(item.deadline_at),
-        window=item.window * MS,
+        window=item.visibility_window * MS,
     )
 
 

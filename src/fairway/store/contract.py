@@ -10,7 +10,7 @@ Records (`fairway.core.records`), what a store has to know of them, and who may 
              generation means just that one. Places are kept apart, so that no verb slows down as
              those at rest grow. `lease` and `memo` are the core's own: kept and given back as they
              came. One that waits is claimable once neither `placed` nor `at` is ahead of now, in the
-             order (placed, sequence, id) of its lane. Removed by `prune` alone.
+             order (placed, sequence, id) of its lane. Removed from rest alone, by `removes`.
   Message    key `send`. Written once, before what points to it. `holders` counts the deliveries that
              need its body: a put that `forgets` it counts down, and at 0 the body becomes null; the
              rest of it goes with the last delivery that points to it.
@@ -64,8 +64,9 @@ class Store(Protocol):
         The puts of a change are taken in their order, each on what the one before left. A put whose
         `now` is a newer generation over one at rest leaves that one where it is; any other replaces
         `was`. `holds` names entries that must have just that version (0: absent), `drops` entries
-        that must be just so, and are removed. No two changes of one call name the same key, but for
-        `holds`.
+        that must be just so, and are removed; so does `removes` with versions at rest, and a message
+        goes with the last delivery that points to it. No two changes of one call name the same key,
+        but for `holds`.
 
         If a part does not hold, nothing of its change happens, and the conflict brings every record
         that the change names, as it is now. The events of a change come into the log exactly once,
@@ -123,7 +124,7 @@ class Store(Protocol):
         ...
 
     async def loads(self, targets: Sequence[str]) -> Sequence[Load]:
-        """What each target holds, waiting and leased. Costs O(lanes)."""
+        """What each target holds. Costs O(lanes): what rests is not counted over again."""
         ...
 
     async def log(self) -> LogState:
@@ -137,9 +138,8 @@ class Store(Protocol):
         """
         ...
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
-        """Removes up to `limit` at rest whose `at` is before, oldest first, with what only they need;
-        what was removed, each with its message."""
+    async def oldest(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
+        """Up to `limit` at rest whose `at` is before, oldest first, each with its message."""
         ...
 
     async def forget_log(self, shard: int, before: int) -> int:

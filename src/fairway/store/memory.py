@@ -129,10 +129,7 @@ class MemoryStore:
         return Tally(fronts, len(organizations), counters)
 
     async def loads(self, targets: Sequence[str]) -> Sequence[Load]:
-        held = {
-            target: [d for d in self._open.values() if d.target == target] for target in targets
-        }
-        return [Load(len(found), sum(d.size for d in found)) for found in held.values()]
+        return [self._load(target) for target in targets]
 
     async def log(self) -> LogState:
         earliest = self._blocks[0].first if self._blocks else self._latest + 1
@@ -152,17 +149,10 @@ class MemoryStore:
         if page:
             yield page
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
+    async def oldest(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
         old = [d for d in self._in(place) if d.target == target and d.at < before]
         old.sort(key=lambda d: (d.at, cursor_key(d)))
-        removed = [Grant(delivery, self._messages[delivery.send]) for delivery in old[:limit]]
-        for delivery in old[:limit]:
-            generations = self._rest[delivery.the_key]
-            del generations[delivery.generation]
-            if not generations:
-                del self._rest[delivery.the_key]
-            self._unpoint(delivery.send)
-        return removed
+        return [Grant(delivery, self._messages[delivery.send]) for delivery in old[:limit]]
 
     async def forget_log(self, shard: int, before: int) -> int:
         while self._blocks and self._blocks[0].first + self._blocks[0].count <= before:
@@ -182,6 +172,17 @@ class MemoryStore:
         pass
 
     # --- looking
+
+    def _load(self, target: str) -> Load:
+        queued = [d for d in self._open.values() if d.target == target]
+        resting = Counter(
+            row.place
+            for key, generations in self._rest.items()
+            if key.target == target
+            for row in generations.values()
+        )
+        size = sum(d.size for d in queued)
+        return Load(len(queued), size, resting[Place.HISTORY], resting[Place.DEAD])
 
     def _find(self, key: AnyKey) -> Record | None:
         if isinstance(key, EntryKey):
@@ -227,6 +228,8 @@ class MemoryStore:
                 self._move(put, put.now)
         for entry in change.drops:
             del self._entries[entry.the_key]
+        for gone in change.removes:
+            self._remove(gone)
         for put in change.puts:
             if put.forgets is not None:
                 self._forget(put.forgets)
@@ -279,10 +282,14 @@ class MemoryStore:
             message, holders=left, body=message.body if left > 0 else None
         )
 
-    def _unpoint(self, send: str) -> None:
-        self._pointed[send] -= 1
-        if not self._pointed[send]:
-            del self._pointed[send], self._messages[send]
+    def _remove(self, gone: Delivery) -> None:
+        generations = self._rest[gone.the_key]
+        del generations[gone.generation]
+        if not generations:
+            del self._rest[gone.the_key]
+        self._pointed[gone.send] -= 1
+        if not self._pointed[gone.send]:
+            del self._pointed[gone.send], self._messages[gone.send]
 
     def _append(self, events: Sequence[Event]) -> None:
         if events:

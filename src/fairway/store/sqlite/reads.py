@@ -12,6 +12,7 @@ from fairway.core.records import (
     EntryKey,
     Filter,
     Front,
+    Grant,
     Key,
     Lane,
     Load,
@@ -161,8 +162,22 @@ def _first_at(db: apsw.Connection, target: str, lane: tuple[int, int, str, str])
 
 
 def load(db: apsw.Connection, target: str) -> Load:
-    sql = "select coalesce(sum(waiting + leased), 0), coalesce(sum(bytes), 0) from lane where target = ?"
-    return Load(*db.execute(sql, (target,)).get)
+    sql = (
+        "select coalesce(sum(waiting + leased), 0), coalesce(sum(bytes), 0), "
+        "(select coalesce(sum(count), 0) from resting where target = ?1 and place = ?2), "
+        "(select coalesce(sum(count), 0) from resting where target = ?1 and place = ?3) "
+        "from lane where target = ?1"
+    )
+    return Load(*db.execute(sql, (target, int(Place.HISTORY), int(Place.DEAD))).get)
+
+
+def oldest(db: apsw.Connection, place: Place, target: str, before: int, limit: int) -> list[Grant]:
+    sql = (
+        f"select {COLUMNS} from {TABLES[place]} where target = ? and at < ? "
+        "order by at, organization, id, generation limit ?"
+    )
+    rows = [delivery_of(row) for row in db.execute(sql, (target, before, limit))]
+    return [Grant(row, found) for row in rows if (found := message(db, row.send)) is not None]
 
 
 def blocks(db: apsw.Connection, first: int, last: int, limit: int) -> list[Block]:

@@ -55,6 +55,9 @@ create table lane (
   leased integer not null, bytes integer not null,
   primary key (target, priority, turn, organization, confirmed)
 ) strict, without rowid;
+create table resting (
+  target text not null, place integer not null, count integer not null, primary key (target, place)
+) strict, without rowid;
 create table counter (name text primary key, value integer not null) strict, without rowid;
 create table log (
   first integer primary key, count integer not null, data blob not null

@@ -118,8 +118,8 @@ class SqliteStore:
         if page:
             yield page
 
-    async def prune(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
-        return await self._writer.do(lambda t: writes.prune(t, place, target, before, limit))
+    async def oldest(self, place: Place, target: str, before: int, limit: int) -> Sequence[Grant]:
+        return await self._read(lambda db: reads.oldest(db, place, target, before, limit))
 
     async def forget_log(self, shard: int, before: int) -> int:
         return await self._writer.do(lambda t: writes.forget_log(t, before))

@@ -22,7 +22,7 @@ SHARED = 256  # works in one transaction; bounds how long the first of them wait
 
 LaneKey = tuple[str, int, int, str, str]  # target, and the lane
 Counts = tuple[int, int, int]  # waiting, leased, bytes
-Kept = tuple[int, dict[LaneKey, Counts], dict[str, int]]
+Kept = tuple[int, dict[LaneKey, Counts], dict[str, int], dict[tuple[str, int], int]]
 
 
 class Transaction:
@@ -35,6 +35,10 @@ class Transaction:
         self.readied: set[str] = set()  # targets in which something may have become claimable
         self.lanes: dict[LaneKey, Counts] = {}  # what is more than it was
         self._counters: dict[str, int] = {}
+        self._resting: dict[tuple[str, int], int] = {}
+
+    def at_rest(self, target: str, place: int, more: int) -> None:
+        self._resting[target, place] = self._resting.get((target, place), 0) + more
 
     def in_lane(self, lane: LaneKey, waiting: int, leased: int, size: int) -> None:
         before = self.lanes.get(lane, (0, 0, 0))
@@ -52,11 +56,11 @@ class Transaction:
 
     def kept(self) -> Kept:
         """To come back to when a work fails."""
-        return len(self.events), dict(self.lanes), dict(self._counters)
+        return len(self.events), dict(self.lanes), dict(self._counters), dict(self._resting)
 
     def back_to(self, kept: Kept) -> None:
         del self.events[kept[0] :]
-        _, self.lanes, self._counters = kept
+        _, self.lanes, self._counters, self._resting = kept
 
     def write_counts(self) -> None:
         changed = [(*lane, *by) for lane, by in self.lanes.items() if any(by)]
@@ -70,6 +74,11 @@ class Transaction:
             "delete from lane where target = ? and priority = ? and turn = ? and organization = ? "
             "and confirmed = ? and waiting = 0 and leased = 0",
             [row[:5] for row in changed],
+        )
+        self.db.executemany(
+            "insert into resting values (?, ?, ?) on conflict do update "
+            "set count = count + excluded.count",
+            [(target, int(place), more) for (target, place), more in self._resting.items() if more],
         )
         self.db.executemany(
             "insert into counter values (?, ?) on conflict do update set value = excluded.value",

@@ -56,6 +56,8 @@ def change(t: Transaction, change: Change, now: int) -> Conflict | None:
             _move(t, put, put.now)
     for entry in change.drops:
         t.db.execute("delete from entry where kind = ? and name = ?", (entry.kind, entry.name))
+    for gone in change.removes:
+        _remove(t, gone)
     for put in change.puts:
         if put.forgets is not None:
             _forget(t.db, put.forgets)
@@ -88,6 +90,7 @@ def _move(t: Transaction, put: Put, now: Delivery) -> None:
         elif was.generation == now.generation:
             version = (was.target, was.organization, was.id, was.generation)
             t.db.execute(f"delete from {TABLES[was.place]} where {_VERSION}", version)
+            t.at_rest(was.target, was.place, -1)
     _lay(t, now)
 
 
@@ -111,6 +114,8 @@ def _lay(t: Transaction, delivery: Delivery) -> None:
     elif delivery.place is Place.LEASED:
         t.in_lane(_lane(delivery), 0, 1, delivery.size)
         t.count(delivery.counted, 1)
+    else:
+        t.at_rest(delivery.target, delivery.place, 1)
 
 
 def _lane(d: Delivery) -> LaneKey:
@@ -161,20 +166,12 @@ def _first(db: apsw.Connection, demand: Demand, stamp: Stamp, granted: int) -> l
     return [delivery_of(row) for row in db.execute(_FIRST, values)]
 
 
-def prune(t: Transaction, place: Place, target: str, before: int, limit: int) -> list[Grant]:
-    table = TABLES[place]
-    sql = (
-        f"select {COLUMNS} from {table} where target = ? and at < ? "
-        "order by at, organization, id, generation limit ?"
-    )
-    old = [delivery_of(row) for row in t.db.execute(sql, (target, before, limit))]
-    removed = [Grant(d, message) for d in old if (message := reads.message(t.db, d.send))]
-    versions = [(d.target, d.organization, d.id, d.generation) for d in old]
-    t.db.executemany(f"delete from {table} where {_VERSION}", versions)
-    sends = [(d.send,) for d in old]
-    t.db.executemany("update message set pointed = pointed - 1 where send = ?", sends)
-    t.db.executemany("delete from message where send = ? and pointed = 0", sends)
-    return removed
+def _remove(t: Transaction, gone: Delivery) -> None:
+    version = (gone.target, gone.organization, gone.id, gone.generation)
+    t.db.execute(f"delete from {TABLES[gone.place]} where {_VERSION}", version)
+    t.at_rest(gone.target, gone.place, -1)
+    t.db.execute("update message set pointed = pointed - 1 where send = ?", (gone.send,))
+    t.db.execute("delete from message where send = ? and pointed = 0", (gone.send,))
 
 
 def forget_log(t: Transaction, before: int) -> int:

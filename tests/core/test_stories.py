@@ -1,0 +1,159 @@
+"""Stories that once went wrong: each lost, starved or confused something."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fairway.clock import Source
+from fairway.core.claim import Held, Receive
+from fairway.core.errors import FairwayError, LeaseLost
+from fairway.core.lifecycle import Verb
+from fairway.core.records import Filter, Place
+from fairway.core.send import Send
+from fairway.core.settings import Backoff, Settings
+from fairway.core.settle import Settle
+from fairway.core.targets import Arrange
+from fairway.engine.engine import Engine
+from fairway.store.memory import MemoryStore
+
+SECOND = 1_000_000
+
+
+class Stage:
+    """An engine on a clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000_000
+        self.engine = Engine(MemoryStore(self.clock), self.clock, Source(self.clock, 1))
+
+    def clock(self) -> int:
+        return self.now
+
+    async def send(self, id: str, **facts: Any) -> None:
+        ask = Send(**({"queue": "q", "body": b"x", "mime_type": "text/plain", "id": id} | facts))
+        [answer] = await self.engine.send([ask])
+        assert not isinstance(answer, FairwayError), answer
+
+    async def receive(self, **facts: Any) -> list[Held]:
+        return list(await self.engine.receive(Receive(**({"queue": "q", "limit": 9} | facts))))
+
+    async def settle(self, held: Held, verb: Verb, **facts: Any) -> Any:
+        ask = Settle(verb, held.queue, held.message.id, held.ack_id, **facts)
+        return (await self.engine.settle([ask]))[0]
+
+    async def arrange(self, verb: str, settings: Settings | None = None, **facts: Any) -> Any:
+        return await self.engine.arrange(Arrange(verb, "q", settings, **facts))
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    stage = Stage()
+    yield stage
+    await stage.engine.close()
+
+
+async def test_what_is_sent_after_a_forced_delete_is_not_ended_by_it(stage: Stage) -> None:
+    await stage.send("old")
+    await stage.send("leased", priority=1)
+    [held] = await stage.receive(limit=1)
+    await stage.arrange("delete", force=True)
+    refused = await stage.arrange("create")
+    assert isinstance(refused, FairwayError)
+    assert refused.retryable
+    while await stage.engine.run_tasks():
+        pass
+    stage.now += 1
+    assert (await stage.arrange("create")).changed
+    await stage.send("new")
+    while await stage.engine.run_tasks():
+        pass
+    assert [h.message.id for h in await stage.receive()] == ["new"]
+    # What was leased under the queue before belongs to it, not to the new one.
+    assert isinstance(await stage.settle(held, Verb.ACK), LeaseLost)
+    stage.now += 60 * SECOND
+    await stage.engine.sweep()
+    rest = await stage.engine.store.scan(Place.HISTORY, Filter(), "", 9)
+    assert {d.id: d.state for d in rest.found} == {"old": "C", "leased": "C"}
+
+
+async def test_a_delayed_release_does_not_block_its_lane(stage: Stage) -> None:
+    await stage.send("a")
+    await stage.send("b")
+    [first] = await stage.receive(limit=1)
+    await stage.settle(first, Verb.RELEASE, delay=60 * SECOND)
+    assert [h.message.id for h in await stage.receive()] == ["b"]
+
+
+async def test_what_is_partly_confirmed_does_not_stand_behind_what_came_later(stage: Stage) -> None:
+    await stage.arrange("create", Settings(confirmations=2))
+    await stage.send("a")
+    [held] = await stage.receive(consumer="c1")
+    await stage.settle(held, Verb.ACK)
+    stage.now += 1
+    await stage.send("b")
+    assert [h.message.id for h in await stage.receive(consumer="c2", limit=1)] == ["a"]
+
+
+async def test_a_message_that_wanted_two_to_confirm_completes_without_names(stage: Stage) -> None:
+    await stage.arrange("create", Settings(confirmations=2))
+    await stage.send("a")
+    await stage.arrange("alter", Settings(confirmations=1))
+    states: list[str] = []
+    for _ in range(2):
+        [held] = await stage.receive()
+        states.append((await stage.settle(held, Verb.ACK)).state)
+        stage.now += 1
+    assert states == ["S", "X"]
+
+
+async def test_a_confirmers_repeat_is_ok_after_another_leased_it(stage: Stage) -> None:
+    await stage.arrange("create", Settings(confirmations=2))
+    await stage.send("a")
+    [first] = await stage.receive(consumer="c1")
+    await stage.settle(first, Verb.ACK)
+    [_] = await stage.receive(consumer="c2")
+    again = await stage.settle(first, Verb.ACK)
+    assert (again.outcome, again.state) == ("ok", "F")
+    assert isinstance(await stage.settle(first, Verb.NAK), LeaseLost)
+
+
+@pytest.mark.parametrize("last", ["ack", "auto"])
+async def test_attempts_keep_who_confirmed_within_their_limit(stage: Stage, last: str) -> None:
+    k = 2 if last == "ack" else 1
+    patient = Settings(confirmations=k, max_retries=100, backoff=Backoff(delays=(0,)))
+    await stage.arrange("create", patient)
+    await stage.send("a")
+    if last == "ack":
+        [held] = await stage.receive(consumer="c1")
+        await stage.settle(held, Verb.ACK)
+    for _ in range(30):
+        stage.now += 1
+        [held] = await stage.receive(consumer="c2")
+        await stage.settle(held, Verb.NAK)
+    stage.now += 1
+    [held] = await stage.receive(consumer="c2", auto=last == "auto")
+    if last == "ack":
+        await stage.settle(held, Verb.ACK)
+    rest = await stage.engine.store.scan(Place.HISTORY, Filter(), "", 9)
+    attempts = rest.found[0].memo.attempts
+    assert len(attempts) == 20
+    assert attempts[-1].outcome == ("completed" if last == "ack" else "kicked")
+    assert (attempts[0].outcome == "confirmed") == (last == "ack")
+
+
+async def test_receives_for_one_organization_do_not_take_the_turns_of_the_others(
+    stage: Stage,
+) -> None:
+    for n in range(150):
+        await stage.send(f"m{n}", organization=f"o{n}")
+    for n in range(80):
+        await stage.send(f"mine{n}", organization="mine")
+    served: set[str] = set()
+    for _ in range(45):
+        [held] = await stage.receive(limit=1, organization="mine")
+        assert held.message.organization == "mine"
+        served |= {h.message.organization for h in await stage.receive(limit=4)}
+    assert len(served - {"mine"}) == 150
