@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 
 from fairway.clock import Source
 from fairway.core.claim import Held, Receive
-from fairway.core.errors import FairwayError, LeaseLost
+from fairway.core.errors import FairwayError, LeaseLost, TooManyTargets
 from fairway.core.lifecycle import Verb
 from fairway.core.records import Filter, Place
 from fairway.core.send import Send
-from fairway.core.settings import Backoff, Settings
+from fairway.core.settings import Backoff, Retention, Settings
 from fairway.core.settle import Settle
 from fairway.core.targets import Arrange
 from fairway.engine.engine import Engine
@@ -77,6 +78,71 @@ async def test_what_is_sent_after_a_forced_delete_is_not_ended_by_it(stage: Stag
     await stage.engine.sweep()
     rest = await stage.engine.store.scan(Place.HISTORY, Filter(), "", 9)
     assert {d.id: d.state for d in rest.found} == {"old": "C", "leased": "C"}
+
+
+async def test_what_is_parked_keeps_its_body_when_its_other_copies_are_removed(
+    stage: Stage,
+) -> None:
+    both: dict[str, Any] = {"queue": None, "topics": ["p", "q"]}
+    await stage.send("a", **both)
+    [held] = await stage.receive()
+    await stage.receive(queue="p", auto=True)
+    await stage.send("a", **both, body=b"newer")  # ready in p, parked in q
+    await stage.receive(queue="p", auto=True)
+    await stage.engine.arrange(Arrange("alter", "p", Settings(retention=Retention(history=0))))
+    stage.now += 1
+    await stage.engine.retain()
+    await stage.settle(held, Verb.ACK)
+    assert [h.message.body for h in await stage.receive()] == [b"newer"]
+
+
+async def test_a_waiting_receive_goes_on_when_a_lease_under_the_cap_ends(stage: Stage) -> None:
+    await stage.arrange("create", Settings(max_active={"*": 1}))
+    await stage.send("a")
+    await stage.send("b")
+    [held] = await stage.receive()
+    waiting = asyncio.create_task(stage.receive(wait=20 * SECOND))
+    await asyncio.sleep(0.01)
+    await stage.settle(held, Verb.ACK)
+    assert [h.message.id for h in await asyncio.wait_for(waiting, 5)] == ["b"]
+
+
+@pytest.mark.parametrize("leased", [False, True])
+async def test_a_full_channel_keeps_what_it_has_and_refuses_nobody(
+    stage: Stage, leased: bool
+) -> None:
+    small = Settings(max_queued=1)
+    await stage.engine.arrange(Arrange("create", "channel:c", small, ("q.*",)))
+    await stage.send("a", topics=["q.x"])
+    [held] = await stage.receive(queue="channel:c") if leased else [None]
+    for id, body in (("b", b"x"), ("a", b"newer")) if leased else (("b", b"x"),):
+        ask = Send(queue="q", topics=["q.x"], body=body, mime_type="text/plain", id=id)
+        [answer] = await stage.engine.send([ask])
+        assert not isinstance(answer, FairwayError)
+        assert [t.outcome for t in answer.targets][1] == "overflow"
+    dead = await stage.engine.store.scan(Place.DEAD, Filter(target="channel:c"), "", 9)
+    assert {(d.id, d.memo.reason) for d in dead.found} == (
+        {("b", "overflow"), ("a", "overflow")} if leased else {("b", "overflow")}
+    )
+    if held is None:
+        [held] = await stage.receive(queue="channel:c")
+    assert held.message.id == "a"
+    assert (await stage.settle(held, Verb.ACK)).state == "X"
+
+
+async def test_a_store_holds_a_thousand_targets(stage: Stage) -> None:
+    for n in range(999):
+        await stage.engine.arrange(Arrange("create", f"t{n}"))
+    await stage.send("a")
+    both = Send(queue=None, topics=["q", "one-more"], body=b"", mime_type="text/plain")
+    [answer] = await stage.engine.send([both])
+    assert not isinstance(answer, FairwayError)
+    assert [t.outcome for t in answer.targets] == ["queued", "refused"]
+    for refused in (
+        await stage.engine.arrange(Arrange("create", "another")),
+        (await stage.engine.send([Send(queue="third", body=b"", mime_type="text/plain")]))[0],
+    ):
+        assert isinstance(refused, TooManyTargets)
 
 
 async def test_a_delayed_release_does_not_block_its_lane(stage: Stage) -> None:

@@ -19,7 +19,7 @@ from fairway.core.targets import Arrange
 from fairway.core.task import Task
 
 SECOND = 1_000_000
-QUEUES = ("p", "q", "r")
+QUEUES = ("p", "q", "qq")
 ORGANIZATIONS = ("", "", "acme", "zeta")
 CONSUMERS = ("c1", "c2", "c3")
 SETTLES = (
@@ -61,7 +61,7 @@ class Story:
         queue = r.choice((*QUEUES, None))
         topics: list[str] = []
         if queue is None and r.random() < 0.9:
-            topics = r.sample(["p.a", "q.a", "q.b", "r"], r.randint(1, 3))
+            topics = r.sample(["p.a", "q.a", "q.b", "qq"], r.randint(1, 3))
         id = None if r.random() < 0.4 else str(r.randrange(10))
         organization = r.choice(ORGANIZATIONS)
         if self.held and r.random() < 0.2:  # what is being worked on
@@ -138,7 +138,7 @@ class Story:
             ("create", "alter", "alter", "alter", "pause", "resume", "resume", "delete")
         )
         if r.random() < 0.2:
-            patterns = r.choice((("*",), ("q.*",), ("p.a", "r")))
+            patterns = r.choice((("*",), ("q.*",), ("p.a", "qq")))
             verb = r.choice(("create", "create", "delete"))
             topics = patterns if verb == "create" else ()
             return Arrange(verb, "channel:all", topics=topics, force=True)

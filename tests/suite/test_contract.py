@@ -26,6 +26,7 @@ from fairway.core.records import (
     Message,
     Place,
     Put,
+    Removal,
     Stamp,
     State,
 )
@@ -373,7 +374,9 @@ async def test_a_body_goes_when_nobody_needs_it_and_the_message_with_its_last_de
     for target in "qr":
         assert await store.messages([one.send]) != [None]
         [rests] = await store.oldest(Place.HISTORY, target, clock.now + 1, 9)
-        assert await store.commit([Change((), (), removes=(rests.delivery,))], clock.now) == [None]
+        assert await store.commit(
+            [Change((), (), removes=(Removal(rests.delivery),))], clock.now
+        ) == [None]
     assert await store.messages([one.send]) == [None]
 
 
@@ -390,13 +393,16 @@ async def test_the_oldest_at_rest_are_listed_and_removed(store: Store, clock: Ha
         return [one.delivery for one in found]
 
     assert await listed(Place.HISTORY, 9) == []
+    assert await store.oldest(Place.DEAD, "q", clock.now - 9, 9) == []  # before, not at
     [first] = await listed(Place.DEAD, 1)
     assert [d.id for d in await listed(Place.DEAD, 9)] == ["a", "b"]
     [load] = await store.loads(["q"])
     assert (load.queued, load.history, load.dead) == (0, 0, 3)
-    [stale] = await store.commit([Change((), (), removes=(replace(first, version=9),))], clock.now)
+    [stale] = await store.commit(
+        [Change((), (), removes=(Removal(replace(first, version=9)),))], clock.now
+    )
     assert stale is not None
-    gone = Change((), (event("removed"),), removes=(first,))
+    gone = Change((), (event("removed"),), removes=(Removal(first),))
     assert await store.commit([gone], clock.now) == [None]
     [again] = await store.commit([gone], clock.now)
     assert again == Conflict({replace(first.the_key, generation=1): None})
@@ -513,3 +519,136 @@ async def test_a_scan_pages_through_a_place(store: Store, clock: Hand) -> None:
     assert (await store.scan(Place.DEAD, Filter(), "", 9)).found == []
     assert [d.target for d in await store.of_id(None, "a")] == ["q", "r"]
     assert await store.of_id("other", "a") == []
+
+
+async def test_a_body_that_somebody_needs_outlives_the_deliveries_that_point_to_it(
+    store: Store, clock: Hand
+) -> None:
+    """What is parked behind a lease needs its body, though no delivery points to it yet."""
+    one = born("a", clock.now)
+    shared = replace(message(one), holders=2)
+    await store.commit([Change((Put(one),), (), (shared,))], clock.now)
+    ended = replace(one, version=2, place=Place.HISTORY, state=State.COMPLETED)
+    await store.commit([Change((Put(ended, one),), ())], clock.now)
+    await store.commit([Change((), (), removes=(Removal(ended, one.send),))], clock.now)
+    assert await store.messages([one.send]) == [replace(shared, holders=1)]
+    other = replace(one, target="r")
+    await store.commit([Change((Put(other),), ())], clock.now)
+    [[grant]] = await store.claim([claim(clock, 1, Demand("r", LANE, 1))])
+    assert grant.message.body == b"x"
+
+
+async def test_the_end_of_a_lease_ends_a_wait(store: Store, clock: Hand) -> None:
+    await store.commit([new(born("a", clock.now))], clock.now)
+    [[grant]] = await store.claim([claim(clock, 1, Demand("q", LANE, 1))])
+    seen = await store.wait("q", -1, 0)
+    ended = replace(grant.delivery, place=Place.HISTORY, state=State.COMPLETED)
+    await store.commit([Change((Put(ended, grant.delivery),), ())], clock.now)
+    assert await asyncio.wait_for(store.wait("q", seen, 20), 5) != seen
+
+
+async def test_a_full_counter_ends_its_demand_and_no_other(store: Store, clock: Hand) -> None:
+    await store.commit([new(born("a", clock.now, priority=1))], clock.now)
+    await store.commit([new(born("b", clock.now))], clock.now)
+    first, second = Demand("q", Lane(1, 0, ""), 9, ("full",)), Demand("q", LANE, 9, ("unnamed",))
+    asked = claim(clock, 9, first, second)
+    bounded = replace(asked, stamp=replace(asked.stamp, full_at={"full": 0}))
+    assert await granted(store, bounded) == ["b"]
+
+
+async def test_no_more_bodies_end_the_whole_claim(store: Store, clock: Hand) -> None:
+    for id, priority, size in (("a", 1, 40), ("b", 1, 80), ("c", 3, 10)):
+        await store.commit(
+            [new(replace(born(id, clock.now, priority=priority), size=size))], clock.now
+        )
+    both = (Demand("q", Lane(1, 0, ""), 9), Demand("q", LANE, 9))
+    assert await granted(store, claim(clock, 9, *both, room=100)) == ["a"]
+
+
+async def test_equal_places_in_line_are_told_apart_by_id(store: Store, clock: Hand) -> None:
+    await store.commit([new(born(id, clock.now)) for id in "cab"], clock.now)
+    assert await granted(store, claim(clock, 2, Demand("q", LANE, 9))) == ["a", "b"]
+
+
+async def test_what_stands_later_in_line_waits_though_it_is_available(
+    store: Store, clock: Hand
+) -> None:
+    later = replace(born("a", clock.now), placed=clock.now + 5)
+    await store.commit([new(later)], clock.now)
+    assert await granted(store, claim(clock, 9, Demand("q", LANE, 9))) == []
+
+
+async def test_lanes_are_compared_whole(store: Store, clock: Hand) -> None:
+    lane = replace(born("a", clock.now), turn=7, confirmed="c1")
+    await store.commit([new(lane)], clock.now)
+    for other in (Lane(3, 8, "", "c1"), Lane(3, 7, "", ""), Lane(2, 7, "", "c1"), LANE):
+        assert await granted(store, claim(clock, 9, Demand("q", other, 9))) == []
+    assert await granted(store, claim(clock, 9, Demand("q", Lane(3, 7, "", "c1"), 9))) == ["a"]
+
+
+async def test_a_conflict_brings_everything_that_the_change_names(
+    store: Store, clock: Hand
+) -> None:
+    one, there = born("a", clock.now), entry("a", 5)
+    await store.commit([new(one), Change((Put(there),), ())], clock.now)
+    named = Change(
+        (Put(one), Put(born("b", clock.now))),
+        (),
+        drops=(there,),
+        holds=((EntryKey("name", "n"), 0),),
+    )
+    [conflict] = await store.commit([named], clock.now)
+    assert conflict is not None
+    assert conflict.found == {
+        one.the_key: one,
+        Key("q", "", "b"): None,
+        there.the_key: there,
+        EntryKey("name", "n"): None,
+    }
+
+
+async def test_a_range_beyond_the_log_ends_with_it(store: Store, clock: Hand) -> None:
+    await store.commit([Change((), (event("a"),))], clock.now)
+    pages = [page async for page in store.read_log(0, 1, 99)]
+    assert [block.count for page in pages for block in page] == [1]
+
+
+async def test_counters_of_a_target_are_not_those_of_a_longer_name(
+    store: Store, clock: Hand
+) -> None:
+    for target in ("q", "qq"):
+        waits = replace(born("a", clock.now), target=target, send=target)
+        of_it = replace(message(waits), send=target)
+        await store.commit([Change((Put(waits),), (), (of_it,))], clock.now)
+        await store.claim([claim(clock, 9, Demand(target, LANE, 9))])
+    counted = (await store.tally("q", 3, (-1, ""), 9)).counters
+    assert counted == {"q\ndefault\n3": 1, "q\ndefault\n*": 1}
+
+
+async def test_a_scan_knows_every_filter(store: Store, clock: Hand) -> None:
+    for n, (id, organization, reason, key) in enumerate(
+        (("a", "o1", "rejected", "k1"), ("b", "o2", "overflow", "k2"))
+    ):
+        waits = born(id, clock.now, organization=organization)
+        of_it = replace(message(waits), key=key)
+        rests = replace(
+            waits, version=2, place=Place.DEAD, state=State.REJECTED, at=clock.now + n,
+            memo=Memo(reason=reason),
+        )  # fmt: skip
+        await store.commit([Change((Put(waits),), (), (of_it,))], clock.now)
+        await store.commit([Change((Put(rests, waits),), ())], clock.now)
+
+    async def found(where: Filter) -> list[str]:
+        return [d.id for d in (await store.scan(Place.DEAD, where, "", 9)).found]
+
+    assert await found(Filter(organization="o2")) == ["b"]
+    assert await found(Filter(reason="rejected")) == ["a"]
+    assert await found(Filter(key="k2")) == ["b"]
+    assert await found(Filter(since=clock.now + 1)) == ["b"]
+    assert await found(Filter(since=clock.now, until=clock.now + 1)) == ["a"]
+    assert await found(Filter(state="E")) == []
+
+
+async def test_a_store_may_be_closed_twice(store: Store) -> None:
+    await store.close()
+    await store.close()

@@ -162,17 +162,23 @@ def _to_history(here: Here, newest: Delivery | None) -> Verdict:
     ended = replace(
         new_delivery(here, next_generation(newest)), place=PLACES[state], state=state, at=here.now
     )
-    puts: list[Put] = []
-    if newest is None or newest.place in (Place.HISTORY, Place.DEAD):
-        puts.append(Put(ended, newest))
-    else:
-        told = replace(newest.memo, highest=ended.generation)
-        puts.append(Put(replace(newest, version=newest.version + 1, memo=told), newest))
-        puts.append(Put(ended, beside=True))
+    puts = [*to_rest(ended, newest)]
     puts += _head_puts(here, ended)
     event = replace(event_of(here, ended, "unchanged"), available_at=None)
     outcome = Outcome(here.target, "unchanged", state, ended.generation)
     return Verdict(outcome, tuple(puts), (event,), keeps=True)
+
+
+def to_rest(ended: Delivery, newest: Delivery | None) -> list[Put]:
+    """A version that never waits: over one at rest, else beside what is open, which is left alone
+    but for the number that is given now."""
+    if newest is None or newest.place in (Place.HISTORY, Place.DEAD):
+        return [Put(ended, newest)]
+    memo = replace(newest.memo, highest=ended.generation)
+    return [
+        Put(replace(newest, version=newest.version + 1, memo=memo), newest),
+        Put(ended, beside=True),
+    ]
 
 
 def _head_puts(here: Here, placed: Delivery | Parked) -> list[Put]:

@@ -76,7 +76,7 @@ class Message(Struct, frozen=True, gc=False, kw_only=True):
     headers: dict[str, str] = {}
     json: bool = False  # the body was checked to be one JSON value when it was accepted
     body: bytes | None = b""  # None once no delivery needs it any more
-    holders: int = 1  # deliveries that need the body
+    holders: int = 1  # how many need the body: deliveries, and what is parked
 
 
 class Lease(Struct, frozen=True, gc=False, array_like=True):
@@ -207,6 +207,13 @@ class Put(Struct, frozen=True, gc=False):
     forgets: str | None = None  # the send whose body this delivery needs no more
 
 
+class Removal(Struct, frozen=True, gc=False):
+    """A version at rest that goes, if it is still so."""
+
+    gone: Delivery
+    forgets: str | None = None  # the send whose body it needed until now
+
+
 class Change(Struct, frozen=True, gc=False):
     """All of it or nothing."""
 
@@ -214,7 +221,7 @@ class Change(Struct, frozen=True, gc=False):
     events: tuple[Event, ...]
     messages: tuple[Message, ...] = ()
     drops: tuple[Entry, ...] = ()  # removed, if they are still so
-    removes: tuple[Delivery, ...] = ()  # at rest; removed, if they are still so
+    removes: tuple[Removal, ...] = ()
     holds: tuple[tuple[EntryKey, int], ...] = ()  # entries that must have this version (0: absent)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from fairway.core.entries import HEAD, NAME, Known, Need, Target, Unknown
 from fairway.core.events import Event
+from fairway.core.lifecycle import BODILESS
 from fairway.core.plan import Chance, Plan
 from fairway.core.records import (
     AnyKey,
@@ -20,6 +21,7 @@ from fairway.core.records import (
     Key,
     Load,
     Place,
+    Removal,
 )
 
 FOREVER = 1 << 62
@@ -74,7 +76,10 @@ def decide(ask: Remove, known: Known, now: int, chance: Chance) -> Plan[int] | i
     except Unknown as unknown:
         return Need(unknown.keys)
     events = [_removed(one.delivery, now) for one in gone] if ask.old.told else []
-    removes = tuple(one.delivery for one in gone)
+    removes = tuple(
+        Removal(one.delivery, None if one.delivery.state in BODILESS else one.delivery.send)
+        for one in gone
+    )
     return Plan(Change((), tuple(events), drops=tuple(drops.values()), removes=removes), len(gone))
 
 

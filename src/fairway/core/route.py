@@ -21,6 +21,7 @@ from fairway.core.chain import (
     name_key,
     new_delivery,
     next_generation,
+    to_rest,
 )
 from fairway.core.entries import (
     DIRECTORY,
@@ -51,6 +52,17 @@ def first_needs(ask: Accepted) -> tuple[AnyKey, ...]:
     return tuple(keys)
 
 
+def channels_of(ask: Accepted, directory: Entry | None) -> list[str]:
+    """The channels that subscribe any of its topics."""
+    if directory is None:
+        return []
+    return [
+        topics.channel(name)
+        for name, patterns in DIRECTORY.read(directory).channels.items()
+        if any(topics.matches(p, t) for p in patterns for t in ask.message.topics)
+    ]
+
+
 def decide(
     ask: Accepted, known: Known, now: int, chance: Chance, loads: Mapping[str, Load]
 ) -> Plan[Sent] | Need | FairwayError:
@@ -65,15 +77,14 @@ def _decide(
     ask: Accepted, known: Known, loads: Mapping[str, Load], now: int, chance: Chance
 ) -> Plan[Sent] | FairwayError:
     directory = known.entry(THE_DIRECTORY)
-    channels = DIRECTORY.read(directory).channels if directory else {}
     opened = _Opened(directory, now, chance)
     verdicts = [_in_queue(ask, queue, known, loads, opened) for queue in ask.queues]
     refused = [v.error for v in verdicts if v.error is not None]
     if refused and len(refused) == len(verdicts):
         return refused[0]
-    for name, patterns in channels.items():
-        if any(topics.matches(p, t) for p in patterns for t in ask.message.topics):
-            verdicts.append(_in_channel(ask, topics.channel(name), known, loads, opened))
+    verdicts += [
+        _in_channel(ask, channel, known, loads, opened) for channel in channels_of(ask, directory)
+    ]
     return _together(ask, verdicts, opened, now)
 
 
@@ -161,7 +172,7 @@ def _in_channel(
     )  # fmt: skip
     event = replace(event_of(here, dead, "exhausted"), reason="overflow", available_at=None)
     outcome = Outcome(target, "overflow", dead.state, dead.generation)
-    return Verdict(outcome, (Put(dead, newest),), (event,), holders=1, keeps=True)
+    return Verdict(outcome, tuple(to_rest(dead, newest)), (event,), holders=1, keeps=True)
 
 
 def _here(

@@ -119,5 +119,5 @@ def _written(change: Change) -> set[AnyKey]:
     return {
         *(put.now.the_key for put in change.puts),
         *(entry.the_key for entry in change.drops),
-        *(gone.the_key for gone in change.removes),
+        *(removal.gone.the_key for removal in change.removes),
     }

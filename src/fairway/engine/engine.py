@@ -9,7 +9,7 @@ from typing import TypeVar
 from fairway.clock import Clock, Source, system_clock
 from fairway.core import operate, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
-from fairway.core.entries import TARGET
+from fairway.core.entries import TARGET, THE_DIRECTORY
 from fairway.core.errors import FairwayError
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
@@ -140,8 +140,11 @@ class Engine:
 
     async def _send(self, asks: Sequence[Accepted]) -> Sequence[Sent | FairwayError]:
         """As if no delivery stood in the way: a new id then costs one round trip."""
-        queues = list(dict.fromkeys(queue for ask in asks for queue in ask.queues))
-        loads = await self._memory.loads(queues)
+        directory = await self._memory.entry(THE_DIRECTORY)
+        reached = (
+            target for ask in asks for target in (*ask.queues, *route.channels_of(ask, directory))
+        )
+        loads = await self._memory.loads(list(dict.fromkeys(reached)))
         decide = partial(route.decide, loads=loads)
         return await self._carrier.carry(asks, route.first_needs, decide)
 

@@ -86,7 +86,8 @@ class Memory:
         }
         found |= dict.fromkeys(entry.the_key for entry in change.drops)
         found |= {
-            replace(gone.the_key, generation=gone.generation): None for gone in change.removes
+            replace(removal.gone.the_key, generation=removal.gone.generation): None
+            for removal in change.removes
         }
         return self.learn(found)
 

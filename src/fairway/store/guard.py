@@ -29,9 +29,9 @@ def holds(change: Change, newest: Callable[[AnyKey], Record | None], now: int) -
     for entry in change.drops:
         if newest(entry.the_key) != entry:
             return False
-    for gone in change.removes:
-        there = newest(at_rest(gone))
-        if there is None or there.version != gone.version:
+    for removal in change.removes:
+        there = newest(at_rest(removal.gone))
+        if there is None or there.version != removal.gone.version:
             return False
     for put in change.puts:
         key = put.now.the_key
@@ -57,7 +57,7 @@ def named(change: Change) -> set[AnyKey]:
     return {
         *(key for key, _ in change.holds),
         *(entry.the_key for entry in change.drops),
-        *(at_rest(gone) for gone in change.removes),
+        *(at_rest(removal.gone) for removal in change.removes),
         *(put.now.the_key for put in change.puts),
     }
 

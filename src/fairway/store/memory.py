@@ -35,6 +35,7 @@ from fairway.core.records import (
     Place,
     Put,
     Record,
+    Removal,
     ShardState,
     Stamp,
     Tally,
@@ -228,8 +229,8 @@ class MemoryStore:
                 self._move(put, put.now)
         for entry in change.drops:
             del self._entries[entry.the_key]
-        for gone in change.removes:
-            self._remove(gone)
+        for removal in change.removes:
+            self._remove(removal)
         for put in change.puts:
             if put.forgets is not None:
                 self._forget(put.forgets)
@@ -257,6 +258,7 @@ class MemoryStore:
             return
         self._leased[delivery.target, lane] -= 1
         self._counters.subtract(delivery.counted)
+        self._wake(delivery.target)  # a counter may have room now
 
     def _lay(self, delivery: Delivery) -> None:
         key, lane = delivery.the_key, lane_of(delivery)
@@ -270,25 +272,32 @@ class MemoryStore:
             self._counters.update(delivery.counted)
             return
         insort(self._lanes[delivery.target].setdefault(lane, []), turn_of(delivery))
-        self._ready[delivery.target] += 1
-        waiter = self._waiters.pop(delivery.target, None)
+        self._wake(delivery.target)
+
+    def _wake(self, target: str) -> None:
+        self._ready[target] += 1
+        waiter = self._waiters.pop(target, None)
         if waiter is not None:
             waiter.set()
 
     def _forget(self, send: str) -> None:
+        """One less needs the body; without anyone it goes, and the message when none points to it."""
         message = self._messages[send]
         left = message.holders - 1
         self._messages[send] = replace(
             message, holders=left, body=message.body if left > 0 else None
         )
 
-    def _remove(self, gone: Delivery) -> None:
+    def _remove(self, removal: Removal) -> None:
+        gone = removal.gone
         generations = self._rest[gone.the_key]
         del generations[gone.generation]
         if not generations:
             del self._rest[gone.the_key]
         self._pointed[gone.send] -= 1
-        if not self._pointed[gone.send]:
+        if removal.forgets is not None:
+            self._forget(removal.forgets)
+        if not self._pointed[gone.send] and self._messages[gone.send].holders <= 0:
             del self._pointed[gone.send], self._messages[gone.send]
 
     def _append(self, events: Sequence[Event]) -> None:

@@ -106,8 +106,8 @@ class SqliteStore:
         while first <= last:
             span = (first, last, BLOCKS_READ)
             found = await self._read(lambda db, span=span: reads.blocks(db, *span))
-            if not found:
-                break
+            if not found or found[-1].first + found[-1].count <= first:
+                break  # the log ends before `last`
             for block in found:
                 if page and rows + block.count > READ_ROWS:
                     yield page

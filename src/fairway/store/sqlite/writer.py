@@ -117,6 +117,8 @@ class Writer:
     def close(self) -> None:
         """Finishes what was asked, then ends the thread."""
         with self._some:
+            if self._closing:
+                return
             self._closing = True
             self._some.notify()
         self._thread.join()

@@ -17,6 +17,7 @@ from fairway.core.records import (
     Grant,
     Place,
     Put,
+    Removal,
     Stamp,
 )
 from fairway.store.guard import AT_REST, holds, named
@@ -56,8 +57,8 @@ def change(t: Transaction, change: Change, now: int) -> Conflict | None:
             _move(t, put, put.now)
     for entry in change.drops:
         t.db.execute("delete from entry where kind = ? and name = ?", (entry.kind, entry.name))
-    for gone in change.removes:
-        _remove(t, gone)
+    for removal in change.removes:
+        _remove(t, removal)
     for put in change.puts:
         if put.forgets is not None:
             _forget(t.db, put.forgets)
@@ -104,6 +105,7 @@ def _take(t: Transaction, was: Delivery) -> None:
     t.db.execute("delete from leased where target = ? and organization = ? and id = ?", key)
     t.in_lane(_lane(was), 0, -1, -was.size)
     t.count(was.counted, -1)
+    t.readied.add(was.target)  # a counter may have room now
 
 
 def _lay(t: Transaction, delivery: Delivery) -> None:
@@ -166,12 +168,17 @@ def _first(db: apsw.Connection, demand: Demand, stamp: Stamp, granted: int) -> l
     return [delivery_of(row) for row in db.execute(_FIRST, values)]
 
 
-def _remove(t: Transaction, gone: Delivery) -> None:
+def _remove(t: Transaction, removal: Removal) -> None:
+    gone = removal.gone
     version = (gone.target, gone.organization, gone.id, gone.generation)
     t.db.execute(f"delete from {TABLES[gone.place]} where {_VERSION}", version)
     t.at_rest(gone.target, gone.place, -1)
     t.db.execute("update message set pointed = pointed - 1 where send = ?", (gone.send,))
-    t.db.execute("delete from message where send = ? and pointed = 0", (gone.send,))
+    if removal.forgets is not None:
+        _forget(t.db, removal.forgets)
+    t.db.execute(
+        "delete from message where send = ? and pointed = 0 and holders <= 0", (gone.send,)
+    )
 
 
 def forget_log(t: Transaction, before: int) -> int:
