@@ -313,7 +313,7 @@ async def test_entries_are_guarded_by_their_version(store: Store, clock: Hand) -
     assert await store.find([EntryKey("head", "a"), EntryKey("name", "a")]) == [second, None]
 
 
-async def test_a_change_holds_and_drops_entries(store: Store, clock: Hand) -> None:
+async def test_a_change_holds_and_removes_entries(store: Store, clock: Hand) -> None:
     there, absent = entry("a", 5), EntryKey("head", "b")
     await store.commit([Change((Put(there),), ())], clock.now)
 
@@ -323,12 +323,14 @@ async def test_a_change_holds_and_drops_entries(store: Store, clock: Hand) -> No
     assert await goes(Change((), (), holds=((there.the_key, 5), (absent, 0))))
     assert not await goes(Change((), (), holds=((there.the_key, 4),)))
     assert not await goes(Change((), (), holds=((absent, 1),)))
-    assert not await goes(Change((), (), drops=(entry("a", 4),)))
-    assert not await goes(Change((), (), drops=(entry("b", 1),)))
-    both = Change((Put(born("x", clock.now)),), (event("never"),), drops=(entry("b", 1),))
+    assert not await goes(Change((), (), removes=(Removal(entry("a", 4)),)))
+    assert not await goes(Change((), (), removes=(Removal(entry("b", 1)),)))
+    both = Change(
+        (Put(born("x", clock.now)),), (event("never"),), removes=(Removal(entry("b", 1)),)
+    )
     assert not await goes(both)
     assert await store.find([Key("q", "", "x")]) == [None]
-    assert await goes(Change((), (), drops=(there,)))
+    assert await goes(Change((), (), removes=(Removal(there),)))
     assert await store.find([there.the_key]) == [None]
 
 
@@ -594,7 +596,7 @@ async def test_a_conflict_brings_everything_that_the_change_names(
     named = Change(
         (Put(one), Put(born("b", clock.now))),
         (),
-        drops=(there,),
+        removes=(Removal(there),),
         holds=((EntryKey("name", "n"), 0),),
     )
     [conflict] = await store.commit([named], clock.now)

@@ -24,7 +24,6 @@ from fairway.core.lifecycle import PLACES, STANDS, Row, Verb, When, step
 from fairway.core.plan import Chance
 from fairway.core.records import (
     Delivery,
-    Entry,
     EntryKey,
     Key,
     Load,
@@ -44,7 +43,6 @@ class Verdict(Struct, frozen=True, gc=False):
     outcome: Outcome
     puts: tuple[Put, ...] = ()
     events: tuple[Event, ...] = ()
-    drops: tuple[Entry, ...] = ()
     holders: int = 0  # deliveries that need the body
     keeps: bool = False  # something points to the message, though perhaps not to its body
     error: FairwayError | None = None

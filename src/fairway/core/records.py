@@ -208,9 +208,9 @@ class Put(Struct, frozen=True, gc=False):
 
 
 class Removal(Struct, frozen=True, gc=False):
-    """A version at rest that goes, if it is still so."""
+    """An entry, or a version at rest, that goes if it is still so."""
 
-    gone: Delivery
+    gone: Record
     forgets: str | None = None  # the send whose body it needed until now
 
 
@@ -220,7 +220,6 @@ class Change(Struct, frozen=True, gc=False):
     puts: tuple[Put, ...]
     events: tuple[Event, ...]
     messages: tuple[Message, ...] = ()
-    drops: tuple[Entry, ...] = ()  # removed, if they are still so
     removes: tuple[Removal, ...] = ()
     holds: tuple[tuple[EntryKey, int], ...] = ()  # entries that must have this version (0: absent)
 

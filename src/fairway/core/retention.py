@@ -72,15 +72,16 @@ def decide(ask: Remove, known: Known, now: int, chance: Chance) -> Plan[int] | i
         gone = [one for one in ask.found if known.delivery(_version(one.delivery)) is not None]
         if not gone:
             return 0
-        drops = {entry.the_key: entry for one in gone for entry in _named(one, known)}
+        named = {entry.the_key: entry for one in gone for entry in _named(one, known)}
     except Unknown as unknown:
         return Need(unknown.keys)
     events = [_removed(one.delivery, now) for one in gone] if ask.old.told else []
-    removes = tuple(
+    rested = (
         Removal(one.delivery, None if one.delivery.state in BODILESS else one.delivery.send)
         for one in gone
     )
-    return Plan(Change((), tuple(events), drops=tuple(drops.values()), removes=removes), len(gone))
+    removes = (*rested, *(Removal(entry) for entry in named.values()))
+    return Plan(Change((), tuple(events), removes=removes), len(gone))
 
 
 def _version(gone: Delivery) -> Key:

@@ -191,13 +191,12 @@ def _here(
 def _together(ask: Accepted, verdicts: list[Verdict], opened: _Opened, now: int) -> Plan[Sent]:
     holders, keeps, pending = 0, False, list[str]()
     puts = [*opened.directory(), *opened.puts]
-    events, drops = list[Event](), list[Entry]()
+    events = list[Event]()
     for verdict in verdicts:
         holders += verdict.holders
         keeps = keeps or verdict.keeps
         puts += verdict.puts
         events += verdict.events
-        drops += verdict.drops
         if verdict.outcome.outcome == "logged":
             pending.append(verdict.outcome.target)
     message = ask.message
@@ -208,7 +207,6 @@ def _together(ask: Accepted, verdicts: list[Verdict], opened: _Opened, now: int)
         puts=tuple(puts),
         events=(*made, _logged(ask, pending, now), *events),
         messages=(message,) if keeps else (),
-        drops=tuple(drops),
         holds=tuple(opened.holds),
     )
     outcomes = tuple(verdict.outcome for verdict in verdicts)

@@ -29,7 +29,7 @@ from fairway.core.errors import (
 from fairway.core.events import Event
 from fairway.core.lifecycle import Verb
 from fairway.core.plan import Chance, Plan
-from fairway.core.records import AnyKey, Change, Entry, Filter, Put
+from fairway.core.records import AnyKey, Change, Entry, Filter, Put, Removal
 from fairway.core.settings import Settings
 from fairway.core.task import RUNNING, TASK, Task
 
@@ -170,13 +170,13 @@ def _delete(
     puts = [Put(DIRECTORY.next(directory, THE_DIRECTORY, after, now), directory)]
     id = f"delete-{chance.sequence:x}"
     gone = replace(there, deleted=now, ending=id)
-    drops = () if ask.force else (entry,)
+    removes = () if ask.force else (Removal(entry),)
     if ask.force:
         everything = Filter(target=ask.target)
         ends = Task(id=id, verb=Verb.DELETE, target=ask.target, where=everything, created=now)
         puts.append(Put(TASK.next(None, TASK.key(id), ends, now)))
         puts.append(Put(TARGET.next(entry, TARGET.key(ask.target), gone, now), entry))
-    change = Change(tuple(puts), (_event("deleted", ask.target, now),), drops=drops)
+    change = Change(tuple(puts), (_event("deleted", ask.target, now),), removes=removes)
     return Plan(change, Arranged(ask.target, gone, changed=True))
 
 

@@ -118,6 +118,5 @@ def _apart(plans: dict[int, Plan[A]]) -> dict[int, Plan[A]]:
 def _written(change: Change) -> set[AnyKey]:
     return {
         *(put.now.the_key for put in change.puts),
-        *(entry.the_key for entry in change.drops),
         *(removal.gone.the_key for removal in change.removes),
     }

@@ -84,11 +84,12 @@ class Memory:
         found: dict[AnyKey, Record | None] = {
             put.now.the_key: put.now for put in change.puts if not put.beside
         }
-        found |= dict.fromkeys(entry.the_key for entry in change.drops)
-        found |= {
-            replace(removal.gone.the_key, generation=removal.gone.generation): None
-            for removal in change.removes
-        }
+        for removal in change.removes:
+            gone = removal.gone
+            key = gone.the_key
+            if isinstance(gone, Delivery):
+                key = replace(gone.the_key, generation=gone.generation)
+            found[key] = None
         return self.learn(found)
 
     def _count(self, put: Put) -> None:

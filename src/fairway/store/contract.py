@@ -16,7 +16,7 @@ Records (`fairway.core.records`), what a store has to know of them, and who may 
              `holders` says how many need its body: deliveries, and what the core keeps parked. A put
              or a removal that `forgets` it counts down; at 0 the body becomes null. The rest of it
              goes when nothing points to it and `holders` is 0. A put never changes a delivery's `send`.
-  Entry      key (kind, name); bytes that the core understands. Written by puts, removed by drops.
+  Entry      key (kind, name); bytes that the core understands. Written by puts, removed by `removes`.
   Event      what happened; the store packs the events of a change (core/events.py) and gives them
              positions from 1 on. Never changed. One shard, number 0, is enough.
   Counter    a name and a number: how many leased deliveries have that name in `counted`. Made and
@@ -73,8 +73,8 @@ class Store(Protocol):
         that `at` is ahead of the later of `now` and the store's own clock (RUNS), or is not (OVER).
         The puts of a change are taken in their order; a later one of a key compares with what the one
         before wrote (not `beside`). `holds` names entries that must have just that version (0:
-        absent); `drops` entries, and `removes` versions at rest, that must be just so and go. These
-        are judged as things were before the change. No two changes of one call write the same key.
+        absent); `removes` entries and versions at rest that must have their version, and go. These are
+        judged as things were before the change. No two changes of one call write the same key.
 
         If a part does not hold, nothing of its change happens, and the conflict brings what every key
         that the change names is now, whether that part held or not (None: absent; a delivery by its

@@ -26,11 +26,8 @@ def holds(change: Change, newest: Callable[[AnyKey], Record | None], now: int) -
         found = newest(key)
         if version != (found.version if found is not None else 0):
             return False
-    for entry in change.drops:
-        if newest(entry.the_key) != entry:
-            return False
     for removal in change.removes:
-        there = newest(at_rest(removal.gone))
+        there = newest(removed_key(removal.gone))
         if there is None or there.version != removal.gone.version:
             return False
     for put in change.puts:
@@ -46,6 +43,11 @@ def holds(change: Change, newest: Callable[[AnyKey], Record | None], now: int) -
     return True
 
 
+def removed_key(record: Record) -> AnyKey:
+    """An entry's, or that of just this version."""
+    return record.the_key if isinstance(record, Entry) else at_rest(record)
+
+
 def at_rest(record: Record) -> Key:
     """The key of just this version."""
     assert isinstance(record, Delivery)
@@ -56,8 +58,7 @@ def named(change: Change) -> set[AnyKey]:
     """Every key that a change names: what a conflict brings back."""
     return {
         *(key for key, _ in change.holds),
-        *(entry.the_key for entry in change.drops),
-        *(at_rest(removal.gone) for removal in change.removes),
+        *(removed_key(removal.gone) for removal in change.removes),
         *(put.now.the_key for put in change.puts),
     }
 

@@ -227,8 +227,6 @@ class MemoryStore:
                 self._entries[put.now.the_key] = put.now
             else:
                 self._move(put, put.now)
-        for entry in change.drops:
-            del self._entries[entry.the_key]
         for removal in change.removes:
             self._remove(removal)
         for put in change.puts:
@@ -287,18 +285,26 @@ class MemoryStore:
         self._messages[send] = replace(
             message, holders=left, body=message.body if left > 0 else None
         )
+        self._tidy(send)
+
+    def _tidy(self, send: str) -> None:
+        """A message goes when nothing points to it and nobody needs it."""
+        if not self._pointed[send] and self._messages[send].holders <= 0:
+            del self._pointed[send], self._messages[send]
 
     def _remove(self, removal: Removal) -> None:
         gone = removal.gone
-        generations = self._rest[gone.the_key]
-        del generations[gone.generation]
-        if not generations:
-            del self._rest[gone.the_key]
-        self._pointed[gone.send] -= 1
+        if isinstance(gone, Entry):
+            del self._entries[gone.the_key]
+        else:
+            generations = self._rest[gone.the_key]
+            del generations[gone.generation]
+            if not generations:
+                del self._rest[gone.the_key]
+            self._pointed[gone.send] -= 1
+            self._tidy(gone.send)
         if removal.forgets is not None:
             self._forget(removal.forgets)
-        if not self._pointed[gone.send] and self._messages[gone.send].holders <= 0:
-            del self._pointed[gone.send], self._messages[gone.send]
 
     def _append(self, events: Sequence[Event]) -> None:
         if events:

@@ -55,8 +55,6 @@ def change(t: Transaction, change: Change, now: int) -> Conflict | None:
             _write_entry(t.db, put.now)
         else:
             _move(t, put, put.now)
-    for entry in change.drops:
-        t.db.execute("delete from entry where kind = ? and name = ?", (entry.kind, entry.name))
     for removal in change.removes:
         _remove(t, removal)
     for put in change.puts:
@@ -130,6 +128,12 @@ def _forget(db: apsw.Connection, send: str) -> None:
         "body = case when holders > 1 then body end where send = ?",
         (send,),
     )
+    _tidy(db, send)
+
+
+def _tidy(db: apsw.Connection, send: str) -> None:
+    """A message goes when nothing points to it and nobody needs it."""
+    db.execute("delete from message where send = ? and pointed = 0 and holders <= 0", (send,))
 
 
 def claim(t: Transaction, claim: Claim) -> list[Grant] | Conflict:
@@ -170,15 +174,16 @@ def _first(db: apsw.Connection, demand: Demand, stamp: Stamp, granted: int) -> l
 
 def _remove(t: Transaction, removal: Removal) -> None:
     gone = removal.gone
-    version = (gone.target, gone.organization, gone.id, gone.generation)
-    t.db.execute(f"delete from {TABLES[gone.place]} where {_VERSION}", version)
-    t.at_rest(gone.target, gone.place, -1)
-    t.db.execute("update message set pointed = pointed - 1 where send = ?", (gone.send,))
+    if isinstance(gone, Entry):
+        t.db.execute("delete from entry where kind = ? and name = ?", (gone.kind, gone.name))
+    else:
+        version = (gone.target, gone.organization, gone.id, gone.generation)
+        t.db.execute(f"delete from {TABLES[gone.place]} where {_VERSION}", version)
+        t.at_rest(gone.target, gone.place, -1)
+        t.db.execute("update message set pointed = pointed - 1 where send = ?", (gone.send,))
+        _tidy(t.db, gone.send)
     if removal.forgets is not None:
         _forget(t.db, removal.forgets)
-    t.db.execute(
-        "delete from message where send = ? and pointed = 0 and holders <= 0", (gone.send,)
-    )
 
 
 def forget_log(t: Transaction, before: int) -> int:
