@@ -62,6 +62,7 @@ def known(*records: Record, settings: Settings = DEFAULTS, **missing: Any) -> Kn
         THE_DIRECTORY: DIRECTORY.next(None, THE_DIRECTORY, Directory(targets=1), 1),
         TARGET.key("q"): queue(settings),
         THE_KEY: None,
+        replace(THE_KEY, generation=1): None,
         HEAD.key("q", "", "o", "k"): None,
         NAME.key("q", "", "n"): None,
     }

@@ -96,6 +96,34 @@ async def test_what_is_parked_keeps_its_body_when_its_other_copies_are_removed(
     assert [h.message.body for h in await stage.receive()] == [b"newer"]
 
 
+async def test_a_holders_repeat_is_known_after_a_newer_version_came(stage: Stage) -> None:
+    await stage.send("a")
+    [held] = await stage.receive()
+    await stage.settle(held, Verb.ACK)
+    await stage.send("a", body=b"newer")
+    again = await stage.settle(held, Verb.ACK)
+    assert (again.outcome, again.state) == ("ok", "X")
+    assert [h.generation for h in await stage.receive()] == [2]
+
+
+async def test_a_number_that_was_given_to_a_version_beside_is_not_given_again(
+    stage: Stage,
+) -> None:
+    thing = {"object": "o", "key": "k"}
+    await stage.send("a", body=b"1")
+    [held] = await stage.receive()
+    await stage.send("a", body=b"2")  # parked, version 2
+    await stage.send("b", body=b"3", **thing)
+    await stage.send("a", body=b"3", **thing)  # unchanged: version 3, beside
+    await stage.settle(held, Verb.ACK)  # version 2 is ready
+    await stage.send("a", body=b"4")
+    await stage.receive(auto=True)
+    rest = await stage.engine.store.scan(Place.HISTORY, Filter(), "", 9)
+    assert {d.generation: d.state for d in rest.found if d.id == "a"} == {
+        1: "X", 2: "O", 3: "U", 4: "K",
+    }  # fmt: skip
+
+
 async def test_a_waiting_receive_goes_on_when_a_lease_under_the_cap_ends(stage: Stage) -> None:
     await stage.arrange("create", Settings(max_active={"*": 1}))
     await stage.send("a")

@@ -129,6 +129,8 @@ def _decide(
     ask: Proved, known: Known, now: int, chance: Chance
 ) -> Plan[Settled] | Settled | FairwayError:
     held = known.delivery(ask.key)
+    if held is not None and held.generation != ask.proof.generation:
+        held = known.delivery(replace(ask.key, generation=ask.proof.generation))
     if held is None:
         return _lost()
     if not _holder(ask.proof, held):

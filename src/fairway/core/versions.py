@@ -40,7 +40,8 @@ def end_parked(
     """What is parked behind a lease comes to rest; the lease is not touched."""
     parked = leased.memo.parked
     assert parked is not None
-    told = replace(leased.memo, parked=None, highest=parked.generation)
+    highest = max(leased.memo.highest, parked.generation)
+    told = replace(leased.memo, parked=None, highest=highest)
     ended = replace(
         unparked(leased, parked, now, 0), place=PLACES[to], state=to, at=now,
         memo=Memo(name=parked.name, successor=successor, reason=row.reason),
@@ -70,7 +71,9 @@ def with_attempt(memo: Memo, ended: Attempt) -> tuple[Attempt, ...]:
 def unparked(leased: Delivery, parked: Parked, now: int, sequence: int) -> Delivery:
     """What a parked version becomes when its time has come."""
     available = max(now, parked.available_at)
-    memo = Memo(name=parked.name, confirmations=parked.confirmations)
+    # Something may rest beside it under a later number, which is not given again.
+    highest = leased.memo.highest if leased.memo.highest > parked.generation else 0
+    memo = Memo(name=parked.name, confirmations=parked.confirmations, highest=highest)
     return Delivery(
         target=leased.target, organization=leased.organization, id=leased.id,
         generation=parked.generation, place=Place.WAITING, state=State.QUEUED,
