@@ -100,10 +100,10 @@ class Stage:
         older = await self.store.find(document.older_versions(newest))
         every = document.versions([*newest, *(d for d in older if isinstance(d, Delivery))])
         logged = [entry.name.split("\n") for entry in await self.pending(id)]
-        sends = sorted({d.send for d in every} | {send for _, send in logged})
+        sends = sorted({d.send for d in every} | {send for _, _, _, send in logged})
         messages = [m for m in await self.store.messages(sends) if m is not None]
         message, *earlier = document.newest_first(messages, every)
-        unplaced = [target for target, send in logged if send == message.send]
+        unplaced = [target for target, _, _, send in logged if send == message.send]
         return document.view(message, every, earlier, unplaced)
 
     async def events(self, id: str) -> list[Event]:

@@ -10,13 +10,15 @@ import pytest
 
 from fairway.clock import Source
 from fairway.core.claim import Held, Receive
-from fairway.core.errors import FairwayError, LeaseLost, TooManyTargets
+from fairway.core.errors import FairwayError, LeaseLost, NotPlaced, TooManyTargets
 from fairway.core.lifecycle import Verb
-from fairway.core.records import Filter, Place
+from fairway.core.operate import Operate
+from fairway.core.records import Filter, Key, Place
 from fairway.core.send import Send
 from fairway.core.settings import Backoff, Retention, Settings
 from fairway.core.settle import Settle
 from fairway.core.targets import Arrange
+from fairway.core.task import Task
 from fairway.engine.engine import Engine
 from fairway.store.memory import MemoryStore
 
@@ -251,3 +253,31 @@ async def test_receives_for_one_organization_do_not_take_the_turns_of_the_others
         assert held.message.organization == "mine"
         served |= {h.message.organization for h in await stage.receive(limit=4)}
     assert len(served - {"mine"}) == 150
+
+
+@pytest.mark.parametrize("verb", [Verb.PURGE, Verb.DELETE])
+async def test_what_is_left_to_the_pipeline_is_ended_by_a_purge_and_by_deleting(
+    stage: Stage, verb: Verb
+) -> None:
+    await stage.arrange("create", Settings(routing="spark"))
+    ask = Send(queue="q", body=b"x", mime_type="text/plain", id="a")
+    [sent] = await stage.engine.send([ask])
+    assert not isinstance(sent, FairwayError)
+    assert sent.outcome == "logged"
+    assert await stage.receive() == []
+    for operation in (Verb.CANCEL, Verb.CHANGE):
+        asked = Operate(operation, Key("q", "", "a"), priority=1)
+        assert isinstance((await stage.engine.operate([asked]))[0], NotPlaced)
+    [logged] = [e.event for e in await stage.engine.events(0, 0, 9) if e.event.kind == "logged"]
+    assert (logged.pending, logged.send_id is not None) == (["q"], True)
+    if verb is Verb.PURGE:
+        wanted = Task(id="t", verb=verb, target="q", where=Filter(target="q"), created=stage.now)
+        await stage.engine.begin(wanted)
+    else:
+        await stage.arrange("delete", force=True)
+    while await stage.engine.run_tasks():
+        pass
+    assert await stage.engine.store.entries("pending", "", "", 9) == []
+    assert await stage.engine.store.messages([logged.send_id or ""]) == [None]
+    last = [e.event for e in await stage.engine.events(0, 0, 99) if e.event.id == "a"][-1]
+    assert (last.kind, last.letter) == ("purged" if verb is Verb.PURGE else "cancelled", "C")

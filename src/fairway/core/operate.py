@@ -6,7 +6,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairway.core.entries import Known, Need, Unknown
-from fairway.core.errors import Ended, FairwayError, InvalidInput, Leased, NotFound
+from fairway.core.errors import (
+    Ended,
+    FairwayError,
+    InvalidInput,
+    Leased,
+    NotFound,
+    NotPlaced,
+)
 from fairway.core.events import Event
 from fairway.core.lifecycle import PLACES, Row, Verb, When, step
 from fairway.core.plan import Chance, Plan
@@ -82,6 +89,10 @@ def decide(
         assert row.to is not None
         return Plan(Change(tuple(puts), tuple(events)), Operated(row.to, found.generation))
     return _discarded(found, row, now)
+
+
+def not_placed(ask: Operate) -> FairwayError:
+    return NotPlaced(f"{ask.key.id} waits for the pipeline to place it in {ask.key.target}")
 
 
 def _advice(refuse: str) -> str:

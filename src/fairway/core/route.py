@@ -220,7 +220,8 @@ def _logged_only(here: Here) -> Verdict:
     waits = Pending(
         ask.message.organization, ask.message.id, ask.priority, ttl, ask.delay, tuple(here.topics)
     )
-    put = Put(PENDING.next(None, PENDING.key(here.target, ask.message.send), waits, here.now))
+    key = PENDING.key(here.target, ask.message.organization, ask.message.id, ask.message.send)
+    put = Put(PENDING.next(None, key, waits, here.now))
     outcome = Outcome(here.target, "logged", State.LOGGED)
     return Verdict(outcome, (put,), holders=1, keeps=True)
 

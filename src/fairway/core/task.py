@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from fairway.core import limits
 from fairway.core.copy import Copied, Terms, copy
-from fairway.core.entries import NAME, TARGET, Kind, Known, Need, Unknown
+from fairway.core.entries import BETWEEN, NAME, PENDING, TARGET, Kind, Known, Need, Unknown
 from fairway.core.errors import FairwayError, InvalidInput, NotFound
+from fairway.core.events import Event
 from fairway.core.lifecycle import Verb, When, step
 from fairway.core.limits import SECOND
 from fairway.core.plan import Chance, Plan
@@ -30,16 +31,17 @@ from fairway.core.records import (
     Page,
     Place,
     Put,
+    Removal,
     State,
 )
 from fairway.core.send import PRIORITIES, check_span
 from fairway.core.versions import end_parked, end_waiting
 
 RUNNING, DONE, CANCELLED = "running", "done", "cancelled"
-# Where a verb finds its rows, one place after the other.
+# Where a verb finds its rows, one place after the other; None: what waits for the pipeline.
 PLACES = {
-    Verb.PURGE: (Place.WAITING, Place.LEASED),
-    Verb.DELETE: (Place.WAITING, Place.LEASED),
+    Verb.PURGE: (None, Place.WAITING, Place.LEASED),
+    Verb.DELETE: (None, Place.WAITING, Place.LEASED),
     Verb.RECOVER: (Place.DEAD,),
     Verb.REPLAY: (Place.HISTORY,),
 }
@@ -78,11 +80,13 @@ class Begin(Struct, frozen=True, gc=False):
 
 
 class Turn(Struct, frozen=True, gc=False):
-    """The next page of a task: the rows that a scan found, with their messages."""
+    """The next page of a task: the rows that a scan found, with their messages; or sends that wait
+    for the pipeline."""
 
     id: str
     page: Page
     messages: Mapping[str, Message | None]
+    pending: Sequence[Entry] = ()
 
     @property
     def key(self) -> EntryKey:
@@ -105,7 +109,7 @@ def check(task: Task) -> Task:
 def first_needs(ask: Begin | Turn) -> tuple[AnyKey, ...]:
     if isinstance(ask, Begin):
         return (ask.key,)
-    keys: list[AnyKey] = [ask.key]
+    keys: list[AnyKey] = [ask.key, *(entry.the_key for entry in ask.pending)]
     for row in ask.page.found:
         keys += [TARGET.key(row.target), row.the_key, _version(row)]
         if row.memo.name is not None:
@@ -123,8 +127,8 @@ def begin(ask: Begin, known: Known, now: int, chance: Chance) -> Plan[Task] | Ta
     return Plan(Change((Put(TASK.next(None, ask.key, ask.task, now)),), ()), ask.task)
 
 
-def wants(task: Task) -> tuple[Place, Filter, str] | None:
-    """What to scan for the next page; None when there is none."""
+def wants(task: Task) -> tuple[Place | None, Filter, str] | None:
+    """What to scan for the next page (place None: pending entries); None when there is none."""
     if task.state != RUNNING:
         return None
     return PLACES[task.verb][task.step], task.where, task.after
@@ -159,17 +163,40 @@ def _turn(
             skipped[result.skipped] = skipped.get(result.skipped, 0) + 1
     made = sum(result.skipped is None for result in results)
     after = _moved_on(replace(task, done=task.done + made, skipped=skipped), ask.page, made, now)
+    ended = [found for was in ask.pending if (found := known.entry(was.the_key)) is not None]
     if task.dry_run:
-        results = []
+        results, ended = [], []
     change = Change(
         puts=(
             *(put for result in results for put in result.puts),
             Put(TASK.next(entry, ask.key, after, now), entry),
         ),
-        events=tuple(event for result in results for event in result.events),
+        events=(
+            *(event for result in results for event in result.events),
+            *(_unplaced(task.verb, entry, now) for entry in ended),
+        ),
+        removes=tuple(Removal(entry, _send_of(entry)) for entry in ended),
         messages=tuple(message for result in results for message in result.messages),
     )
     return Plan(change, after)
+
+
+def _send_of(pending: Entry) -> str:
+    return pending.name.rpartition(BETWEEN)[2]
+
+
+def _unplaced(verb: Verb, pending: Entry, now: int) -> Event:
+    """It ends before it was a delivery; a placement that comes later finds nothing to place."""
+    waits = PENDING.read(pending)
+    kind, reason = {
+        Verb.PURGE: ("purged", "purged"),
+        Verb.DELETE: ("cancelled", "target-deleted"),
+    }[verb]
+    return Event(
+        at=now, letter=State.CANCELLED, kind=kind, target=pending.name.partition(BETWEEN)[0],
+        organization=waits.organization, id=waits.id, generation=0, priority=waits.priority,
+        reason=reason, send_id=_send_of(pending),
+    )  # fmt: skip
 
 
 def _as_they_are(rows: Sequence[Delivery], known: Known) -> list[Delivery]:

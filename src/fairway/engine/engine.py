@@ -9,13 +9,13 @@ from typing import TypeVar
 from fairway.clock import Clock, Source, system_clock
 from fairway.core import operate, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
-from fairway.core.entries import TARGET, THE_DIRECTORY
-from fairway.core.errors import FairwayError
+from fairway.core.entries import BETWEEN, PENDING, TARGET, THE_DIRECTORY
+from fairway.core.errors import FairwayError, NotFound
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
 from fairway.core.limits import EVENTS_KEPT, PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
 from fairway.core.operate import Operate, Operated
-from fairway.core.records import LogState, Place
+from fairway.core.records import Filter, LogState, Page, Place
 from fairway.core.send import Accepted, Send, Sent
 from fairway.core.settle import Proved, Return, Settle, Settled
 from fairway.core.targets import Arrange, Arranged
@@ -61,7 +61,17 @@ class Engine:
     async def operate(self, asks: Sequence[Operate]) -> Sequence[Operated | FairwayError]:
         """Cancel, change and the like, on messages by their keys."""
         checked = [operate.check(ask) for ask in asks]
-        return await self._carrier.carry(checked, operate.first_needs, operate.decide)
+        answers = await self._carrier.carry(checked, operate.first_needs, operate.decide)
+        return [
+            operate.not_placed(ask)
+            if isinstance(answer, NotFound) and await self._is_pending(ask)
+            else answer
+            for ask, answer in zip(checked, answers, strict=True)
+        ]
+
+    async def _is_pending(self, ask: Operate) -> bool:
+        key = PENDING.key(ask.key.target, ask.key.organization, ask.key.id, "")
+        return bool(await self.store.entries(PENDING.name, key.name, "", 1))
 
     async def arrange(self, ask: Arrange) -> Arranged | FairwayError:
         """Create, alter, pause, resume or delete a queue or a channel."""
@@ -93,12 +103,21 @@ class Engine:
             if wants is None or found.not_before > now:
                 continue
             running += 1
-            page = await self.store.scan(*wants, TASK_PAGE)
-            sends = [row.send for row in page.found]
-            messages = dict(zip(sends, await self.store.messages(sends), strict=True))
-            turn = task.Turn(found.id, page, messages)
+            turn = await self._page(found, *wants)
             await self._carrier.carry([turn], task.first_needs, task.turn)
         return running
+
+    async def _page(self, found: Task, place: Place | None, where: Filter, after: str) -> task.Turn:
+        """The rows of a task's next page: deliveries in a place, or sends that wait to be placed."""
+        if place is not None:
+            page = await self.store.scan(place, where, after, TASK_PAGE)
+            sends = [row.send for row in page.found]
+            messages = dict(zip(sends, await self.store.messages(sends), strict=True))
+            return task.Turn(found.id, page, messages)
+        prefix = f"{found.target}{BETWEEN}"
+        pending = await self.store.entries(PENDING.name, prefix, after, TASK_PAGE)
+        more = pending[-1].name if len(pending) == TASK_PAGE else None
+        return task.Turn(found.id, Page([], len(pending), more), {}, pending)
 
     async def retain(self) -> int:
         """Removes what rests too long or is too much, and what of the log is too old; how many."""
