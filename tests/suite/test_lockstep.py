@@ -21,6 +21,9 @@ from tests.suite.conftest import STORES, Hand, url_of
 from tests.suite.story import QUEUES, Story
 
 STEPS = int(os.environ.get("FAIRWAY_STEPS", "20000"))
+# The first stories are always the same: together they reach every row of the table three times.
+# A story generator that was changed reaches others; then look for such seeds again.
+FIXED = (146, 171, 197, 33, 199, 165, 12, 5, 4, 23, 25)
 STORY = 500  # steps on one set of stores, so that stories begin anew and stay small
 
 
@@ -45,17 +48,16 @@ async def test_all_stores_tell_the_same_story(
     tmp_path: Path, run_seed: int, figure: Callable[[str], None], reached: Counter[Row]
 ) -> None:
     kinds: Counter[str] = Counter()
-    stories = max(1, STEPS // STORY)
-    for number in range(stories):
+    for number in range(max(1, STEPS // STORY)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        # Half of the stories are always the same ones, which reach every row; half are new.
-        kinds += await tell(folder, number if number < stories // 2 else run_seed + number)
+        seed = FIXED[number] if number < len(FIXED) else run_seed + number
+        kinds += await tell(folder, seed)
     figure(f"lockstep of {' and '.join(STORES)}: {STEPS} steps, 0 differences, {dict(kinds)}")
     for row in TABLE:
         figure(f"  {row.verb.value:10} {row.place.name:8} {row.when.name:10} {reached[row]}")
     missed = [row for row in TABLE if not reached[row]]
-    assert not missed or STEPS < 20_000, missed
+    assert not missed or STORY * len(FIXED) > STEPS, missed
 
 
 async def tell(folder: Path, seed: int) -> Counter[str]:

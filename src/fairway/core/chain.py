@@ -62,6 +62,8 @@ class Here(Struct, frozen=True, gc=False):
     chance: Chance
     head: EntryKey | None  # of the message's object and key
     name: EntryKey | None  # that it replaces
+    changed: bool = False  # its batch has shown that it differs from the head before it …
+    renewed: bool = False  # … from the version of its id before it
 
     @property
     def key(self) -> Key:
@@ -80,7 +82,7 @@ def judge(here: Here) -> Verdict:
     if row is not None and row.event == "duplicate":
         return duplicate(here, newest)
     if _unchanged(here):
-        return _to_history(here, newest)
+        return unchanged(here, newest)
     if (row is None or row.to is None) and _is_full(here):
         error = QueueFull(f"{here.target} holds as many messages as it may: try again later")
         return Verdict(Outcome(here.target, "refused"), error=error)
@@ -104,7 +106,7 @@ def _same_id(here: Here, newest: Delivery | None) -> Row | None:
     ended = newest.place in (Place.HISTORY, Place.DEAD)
     if not ended or here.now - newest.at < settings.duplication_window:
         policy = settings.duplicate
-        if _newest_print(newest) == here.fingerprint:
+        if _newest_print(newest) == here.fingerprint and not here.renewed:
             facts.add(When.CLASH if policy == "error" else When.SAME)
         elif policy != "update":
             facts.add(When.CLASH if policy == "error" else When.IGNORE)
@@ -140,7 +142,7 @@ def head_key(ask: Accepted, target: str) -> EntryKey | None:
 def _unchanged(here: Here) -> bool:
     """An equal head whose message is another one, and is open or ended well."""
     key = here.head
-    if key is None or here.entry.settings.unchanged != "drop":
+    if key is None or here.changed or here.entry.settings.unchanged != "drop":
         return False
     entry = here.known.entry(key)
     if entry is None:
@@ -154,7 +156,7 @@ def _unchanged(here: Here) -> bool:
     return named.place in (Place.WAITING, Place.LEASED) or named.state in STANDS
 
 
-def _to_history(here: Here, newest: Delivery | None) -> Verdict:
+def unchanged(here: Here, newest: Delivery | None) -> Verdict:
     """It replaces nothing, takes no name and is nobody's newer version; the head names it."""
     state = State.UNCHANGED
     ended = replace(
@@ -186,6 +188,34 @@ def _head_puts(here: Here, placed: Delivery | Parked) -> list[Put]:
     was = here.known.entry(key)
     head = Head(here.fingerprint, here.ask.message.id, placed.generation)
     return [Put(HEAD.next(was, key, head, here.now), was)]
+
+
+def obsolete(here: Here, successor: str | None) -> tuple[list[Put], list[Event]]:
+    """Ends a send as what it would have been: a version that was replaced before anybody saw it."""
+    newest = here.known.delivery(here.key)
+    puts, events = list[Put](), list[Event]()
+    send = here.ask.message.send
+    if newest is not None and newest.place is Place.WAITING:
+        row = step(Verb.SEND, Place.WAITING, ())
+        assert row is not None
+        puts, events = end_waiting(newest, row, here.now, newest.id, send)
+    elif newest is not None and newest.memo.parked is not None:
+        row = Row(Verb.SEND, Place.LEASED, When.ALWAYS, event="obsolete")
+        puts, events = end_parked(newest, State.OBSOLETE, row, here.now, newest.id, send)
+    left = puts[0].now if puts else newest
+    assert left is None or isinstance(left, Delivery)
+    state = State.OBSOLETE
+    born = new_delivery(here, next_generation(left))
+    ended = replace(
+        born, place=PLACES[state], state=state, at=here.now,
+        memo=replace(born.memo, successor=successor),
+    )  # fmt: skip
+    event = replace(event_of(here, ended, "obsolete"), available_at=None, cause=successor)
+    verdict = Verdict(
+        Outcome(here.target, "obsolete"), (*puts, *to_rest(ended, left)), (*events, event)
+    )
+    made = _with_names(here, (ended, verdict))
+    return list(made.puts), list(made.events)
 
 
 # --- replaces

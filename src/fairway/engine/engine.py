@@ -7,16 +7,19 @@ from functools import partial
 from typing import TypeVar
 
 from fairway.clock import Clock, Source, system_clock
-from fairway.core import operate, retention, route, send, settle, targets, task
+from fairway.core import operate, place, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
+from fairway.core.compact import Logged as Pended
+from fairway.core.compact import Placement
 from fairway.core.entries import BETWEEN, PENDING, TARGET, THE_DIRECTORY
 from fairway.core.errors import FairwayError, NotFound
 from fairway.core.events import Logged
 from fairway.core.lifecycle import Verb
 from fairway.core.limits import EVENTS_KEPT, PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
 from fairway.core.operate import Operate, Operated
+from fairway.core.place import Placing
 from fairway.core.records import Filter, LogState, Page, Place
-from fairway.core.send import Accepted, Send, Sent
+from fairway.core.send import Accepted, Outcome, Send, Sent
 from fairway.core.settle import Proved, Return, Settle, Settled
 from fairway.core.targets import Arrange, Arranged
 from fairway.core.task import TASK, Task
@@ -107,10 +110,10 @@ class Engine:
             await self._carrier.carry([turn], task.first_needs, task.turn)
         return running
 
-    async def _page(self, found: Task, place: Place | None, where: Filter, after: str) -> task.Turn:
+    async def _page(self, found: Task, rows: Place | None, where: Filter, after: str) -> task.Turn:
         """The rows of a task's next page: deliveries in a place, or sends that wait to be placed."""
-        if place is not None:
-            page = await self.store.scan(place, where, after, TASK_PAGE)
+        if rows is not None:
+            page = await self.store.scan(rows, where, after, TASK_PAGE)
             sends = [row.send for row in page.found]
             messages = dict(zip(sends, await self.store.messages(sends), strict=True))
             return task.Turn(found.id, page, messages)
@@ -118,6 +121,24 @@ class Engine:
         pending = await self.store.entries(PENDING.name, prefix, after, TASK_PAGE)
         more = pending[-1].name if len(pending) == TASK_PAGE else None
         return task.Turn(found.id, Page([], len(pending), more), {}, pending)
+
+    async def place(self, placements: Sequence[Placement]) -> Sequence[Outcome | FairwayError]:
+        """Places what was only logged; each answers where it is now, or that it must wait."""
+        asks: list[Placing] = []
+        for placement in placements:
+            sends = [placement.send, *(cover.send for cover in placement.covers)]
+            messages = zip(sends, await self.store.messages(sends), strict=True)
+            asks.append(Placing(placement, dict(messages)))
+        reached = list(dict.fromkeys(placement.target for placement in placements))
+        decide = partial(place.decide, loads=await self._memory.loads(reached))
+        return await self._carrier.carry(asks, place.first_needs, decide)
+
+    async def pending(self, target: str, limit: int) -> Sequence[Pended]:
+        """What a target left to the pipeline and is not placed yet, with its messages."""
+        entries = await self.store.entries(PENDING.name, f"{target}{BETWEEN}", "", limit)
+        sends = [entry.name.rpartition(BETWEEN)[2] for entry in entries]
+        found = zip(entries, await self.store.messages(sends), strict=True)
+        return [Pended(message, PENDING.read(entry)) for entry, message in found if message]
 
     async def retain(self) -> int:
         """Removes what rests too long or is too much, and what of the log is too old; how many."""
