@@ -41,4 +41,6 @@ class Sweeper:
                         pass
             except StoreError as error:
                 log.warning("what is due could not be swept, trying again: %s", error)
+            except Exception:
+                log.exception("sweeping failed, trying again")
             await asyncio.sleep(SWEEP_EVERY / SECOND)
