@@ -134,7 +134,7 @@ def granted(born: list[Delivery], messages: dict[str, Any]) -> Iterator[Any]:
         while line.asks is not None:
             line = line.told(claim.waiting(of_it, ask, NOW), 0.5)
         lines.append(line)
-    lease = Lease(b"0123456789ab", NOW, 30_000_000, ask.consumer)
+    lease = Lease(b"0123456789ab", NOW, 30_000_000, ask.consumer, ask.service, "1")
     entry = TARGET.read(QUEUE)
     planned = claim.plan(ask, QUEUE, entry, lines, fronts, {}, lease, 0.5)
     yield planned

@@ -47,7 +47,7 @@ from fairway.core.settle import Return, Settle
 NOW = 1_700_000_000_000_000
 SECOND = 1_000_000
 CHANCE = Chance(sequence=5, draw=0.5)
-LEASE = Lease(b"c" * 12, NOW, 30 * SECOND, "me")
+LEASE = Lease(b"c" * 12, NOW, 30 * SECOND, "me", under="1")
 STAMP = Stamp(LEASE, NOW, NOW + LEASE.window, 1, 1)
 THE_KEY = Key("q", "", "one")
 
@@ -275,7 +275,8 @@ def test_the_newest_of_a_name_ends_what_waits_and_leaves_what_is_leased() -> Non
     assert (over.id, over.state, over.memo.successor) == ("one", State.OBSOLETE, "two")
     assert (born.id, born.state) == ("two", State.QUEUED)
     leased = held(memo=Memo(name="n"))
-    assert [d.id for d in versions(plan(ask, leased, name_of("one", 1)))] == ["two"]
+    touched, born = versions(plan(ask, leased, name_of("one", 1)))
+    assert (touched, born.id) == (replace(leased, version=leased.version + 1), "two")
     # … and the leased one does not come back.
     assert ended(Verb.NAK, leased, name_of("two", 1)).state is State.OBSOLETE
     assert ended(Verb.ACK, leased, name_of("two", 1)).state is State.COMPLETED

@@ -259,7 +259,10 @@ def _end_named(here: Here, name: Name) -> tuple[list[Put], list[Event]]:
         return [], []
     row = step(Verb.REPLACE, named.place, {When.PARKED} if is_parked else ())
     if row is None:
-        return [], []
+        if named.place is not Place.LEASED:
+            return [], []
+        # It goes on, but a settle that was decided without this send must be decided again.
+        return [Put(replace(named, version=named.version + 1), named)], []
     successor, send = here.ask.message.id, here.ask.message.send
     if row.to is None:
         assert parked is not None

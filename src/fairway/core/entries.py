@@ -47,6 +47,7 @@ class Target(Struct, frozen=True, gc=False, omit_defaults=True):
     topics: tuple[str, ...] = ()  # what a channel subscribes
     deleted: int | None = None  # by force: leases still run, and the name is not made again soon
     ending: str = ""  # the task that ends what waited when it was deleted
+    closing: int = 0  # since when it takes nothing new, as it is looked at whether it is empty
 
 
 class Directory(Struct, frozen=True, gc=False):

@@ -87,6 +87,7 @@ class Lease(Struct, frozen=True, gc=False, array_like=True):
     window: int
     consumer: str = ""
     service: str = "default"
+    under: str = ""  # the id of the target as it was then
 
 
 class Attempt(Struct, frozen=True, gc=False, array_like=True):

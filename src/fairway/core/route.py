@@ -35,13 +35,19 @@ from fairway.core.entries import (
     Target,
     Unknown,
 )
-from fairway.core.errors import FairwayError, NotFound, QueueFull, TooManyTargets
+from fairway.core.errors import (
+    Contended,
+    FairwayError,
+    NotFound,
+    QueueFull,
+    TooManyTargets,
+)
 from fairway.core.events import Event
 from fairway.core.lifecycle import PLACES
 from fairway.core.plan import Chance, Plan
 from fairway.core.records import AnyKey, Change, Entry, EntryKey, Load, Memo, Put, State
 from fairway.core.send import Accepted, Outcome, Sent, fingerprint
-from fairway.core.targets import is_ending, too_many
+from fairway.core.targets import is_closing, is_ending, too_many
 
 
 def first_needs(ask: Accepted) -> tuple[AnyKey, ...]:
@@ -83,7 +89,9 @@ def _decide(
     if refused and len(refused) == len(verdicts):
         return refused[0]
     verdicts += [
-        _in_channel(ask, channel, known, loads, opened) for channel in channels_of(ask, directory)
+        _in_channel(ask, channel, known, loads, opened)
+        for channel in channels_of(ask, directory)
+        if _is_there(channel, known)  # else the directory is old, and its hold will say so
     ]
     return _together(ask, verdicts, opened, now)
 
@@ -108,6 +116,8 @@ class _Opened:
                 raise NotFound(f"{name} was deleted: create it, or wait 10 minutes", target=name)
             target = None
         if entry is not None and target is not None:
+            if is_closing(target, self.now):
+                raise Contended(f"{name} is about to be deleted: try again in a moment")
             self.holds.append((key, entry.version))
             return target
         return self._make(name, entry)
@@ -140,7 +150,7 @@ def _in_queue(
     try:
         here = _here(ask, queue, known, loads, opened)
         verdict = _logged_only(here) if here.entry.settings.routing == "spark" else judge(here)
-    except (NotFound, TooManyTargets) as gone:
+    except (NotFound, TooManyTargets, Contended) as gone:
         verdict = Verdict(Outcome(queue, "refused", reason=gone.code), error=gone)
     if verdict.error is None:
         return verdict
@@ -152,6 +162,12 @@ def _in_queue(
     )  # fmt: skip
     outcome = Outcome(queue, "refused", retryable=error.retryable, reason=error.code)
     return Verdict(outcome, events=(event,), error=error)
+
+
+def _is_there(channel: str, known: Known) -> bool:
+    entry = known.entry(TARGET.key(channel))
+    target = TARGET.read(entry) if entry is not None else None
+    return target is not None and target.deleted is None
 
 
 def _in_channel(

@@ -19,6 +19,7 @@ from fairway.core.records import (
     Attempt,
     Change,
     Delivery,
+    EntryKey,
     Hold,
     Key,
     Memo,
@@ -92,8 +93,8 @@ class Settled(Struct, frozen=True, gc=False, omit_defaults=True):
 
 def prove(ask: Settle) -> Proved:
     """The settle with its proof, or the error that names the field."""
-    if ask.reason is not None and len(ask.reason.encode(errors="replace")) > limits.REASON_BYTES:
-        raise InvalidInput("reason", f"at most {limits.REASON_BYTES} bytes")
+    if ask.reason is not None:
+        _check_reason(ask.reason)
     if ask.code is not None:
         topics.check_name("code", ask.code)
     if ask.severity is not None and ask.severity not in SEVERITIES:
@@ -109,6 +110,13 @@ def prove(ask: Settle) -> Proved:
     if ask.organization is not None and ask.organization != proof.organization:
         raise LeaseLost("this lease belongs to another organization")
     return Proved(ask, proof)
+
+
+def _check_reason(reason: str) -> None:
+    if topics.bytes_of(reason) > limits.REASON_BYTES:
+        raise InvalidInput("reason", f"at most {limits.REASON_BYTES} bytes")
+    if any(0xD800 <= ord(letter) < 0xE000 for letter in reason):
+        raise InvalidInput("reason", "holds a lone surrogate, which is no text")
 
 
 def first_needs(ask: Proved | Return) -> tuple[AnyKey, ...]:
@@ -164,7 +172,7 @@ def _target(held: Delivery, known: Known) -> Target | None:
     target = TARGET.read(entry) if entry is not None else None
     if target is None or target.deleted is not None or held.lease is None:
         return None
-    return target if target.created <= held.lease.since else None
+    return target if target.id == held.lease.under else None
 
 
 def _holder(proof: Proof, held: Delivery) -> bool:
@@ -195,8 +203,8 @@ def _repeat(verb: Verb, ended: Delivery) -> Settled | FairwayError:
 
 def _lost() -> LeaseLost:
     return LeaseLost(
-        "the lease has ended or was never yours; nothing was changed. Receive the message again, "
-        "or extend leases in time"
+        "the lease has ended or was never yours; nothing was changed. Receive the message again; "
+        "ask for a longer visibilityWindow if the work takes longer"
     )
 
 
@@ -218,6 +226,7 @@ class Ending:
         self.verb = verb
         self.ask = ask
         self.target = target
+        self.known = known
         self.rules = (target or Target(id="", created=0)).settings
         self.now = now
         self.chance = chance
@@ -240,7 +249,7 @@ class Ending:
             puts.append(Put(ready, moved))
             events.append(_ready_event(ready, self.now))
         answer = Settled(moved.state, replaced_by=moved.memo.successor)
-        return Plan(Change(tuple(puts), tuple(events)), answer)
+        return Plan(Change(tuple(puts), tuple(events), holds=self._decided_with()), answer)
 
     def _hold(self) -> Hold:
         if self.ask is not None:
@@ -257,7 +266,17 @@ class Ending:
         )
         superseded = self.successor is not None
         answer = Settled(self.held.state, deadline_at=longer.at, superseded=superseded)
-        return Plan(Change((Put(longer, self.held, self._hold()),), ()), answer)
+        change = Change((Put(longer, self.held, self._hold()),), (), holds=self._decided_with())
+        return Plan(change, answer)
+
+    def _decided_with(self) -> tuple[tuple[EntryKey, int], ...]:
+        """The target, and the name that it took: what is known of them may be old."""
+        keys = [TARGET.key(self.held.target)]
+        if self.held.memo.name is not None:
+            held = self.held
+            keys.append(NAME.key(held.target, held.organization, self.held.memo.name))
+        found = ((key, self.known.entry(key)) for key in keys)
+        return tuple((key, entry.version if entry is not None else 0) for key, entry in found)
 
     def _counted(self, row: Row) -> dict[str, int]:
         added = {name: getattr(self.held.memo, name) + 1 for name in row.add}
@@ -341,24 +360,14 @@ class Ending:
     def _event(self, moved: Delivery, row: Row) -> Event:
         held, lease = self.held, self.lease
         return Event(
-            at=self.now,
-            letter=moved.state,
-            kind=row.event or "",
-            target=held.target,
-            organization=held.organization,
-            id=held.id,
-            generation=held.generation,
-            priority=held.priority,
-            token=held.token,
-            attempt=held.memo.deliveries + 1,
-            consumer=lease.consumer or None,
-            service=lease.service,
-            reason=moved.memo.reason or moved.memo.text,
-            code=moved.memo.code,
+            at=self.now, letter=moved.state, kind=row.event or "", target=held.target,
+            organization=held.organization, id=held.id, generation=held.generation,
+            priority=held.priority, token=held.token, attempt=held.memo.deliveries + 1,
+            consumer=lease.consumer or None, service=lease.service,
+            reason=moved.memo.reason or moved.memo.text, code=moved.memo.code,
             available_at=moved.at if row.ready is not Ready.NEVER else None,
-            cause=self.successor if row.to is State.OBSOLETE else None,
-            send_id=held.send,
-        )
+            cause=self.successor if row.to is State.OBSOLETE else None, send_id=held.send,
+        )  # fmt: skip
 
 
 FACTS: Mapping[When, Callable[[Ending], bool]] = {

@@ -35,7 +35,8 @@ from fairway.core.task import RUNNING, TASK, Task
 
 
 class Arrange(Struct, frozen=True, gc=False):
-    """What a person wants of a target: `create`, `alter`, `pause`, `resume` or `delete`."""
+    """What a person wants of a target: `create`, `alter`, `pause`, `resume` or `delete`; and the two
+    steps of a deletion without force, `close` and `open`."""
 
     verb: str
     target: str
@@ -122,6 +123,11 @@ def _create(
     return Plan(change, Arranged(ask.target, made, changed=True))
 
 
+def is_closing(target: Target, now: int) -> bool:
+    """Whether somebody is about to delete it, if it is empty."""
+    return target.closing > now - limits.CLOSING
+
+
 def is_ending(tombstone: Target, known: Known) -> bool:
     """Whether its task still ends what waited: until then nothing new may wait under the name."""
     entry = known.entry(TASK.key(tombstone.ending))
@@ -141,11 +147,13 @@ def _alter(ask: Arrange, entry: Entry, there: Target, now: int) -> Plan[Arranged
         there,
         settings=ask.settings or there.settings,
         paused={"pause": True, "resume": False}.get(ask.verb, there.paused),
+        closing={"close": now, "open": 0}.get(ask.verb, there.closing),
     )
     if wanted == there:
         return Arranged(ask.target, there, changed=False)
     put = Put(TARGET.next(entry, TARGET.key(ask.target), wanted, now), entry)
-    change = Change((put,), (_event(kinds[ask.verb], ask.target, now),))
+    told = (_event(kinds[ask.verb], ask.target, now),) if ask.verb in kinds else ()
+    change = Change((put,), told)
     return Plan(change, Arranged(ask.target, wanted, changed=True))
 
 

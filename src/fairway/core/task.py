@@ -86,6 +86,8 @@ class Turn(Struct, frozen=True, gc=False):
     id: str
     page: Page
     messages: Mapping[str, Message | None]
+    step: int  # where the task was when the page was read
+    after: str
     pending: Sequence[Entry] = ()
 
     @property
@@ -124,14 +126,24 @@ def begin(ask: Begin, known: Known, now: int, chance: Chance) -> Plan[Task] | Ta
         return Need(unknown.keys)
     if there is not None:
         return TASK.read(there)
-    return Plan(Change((Put(TASK.next(None, ask.key, ask.task, now)),), ()), ask.task)
+    made = replace(ask.task, created=now)
+    return Plan(Change((Put(TASK.next(None, ask.key, made, now)),), ()), made)
+
+
+def is_over(task: Task, now: int) -> bool:
+    """Whether its answer need not be remembered any longer."""
+    return task.state != RUNNING and task.created < now - limits.TASK_KEPT
 
 
 def wants(task: Task) -> tuple[Place | None, Filter, str] | None:
     """What to scan for the next page (place None: pending entries); None when there is none."""
     if task.state != RUNNING:
         return None
-    return PLACES[task.verb][task.step], task.where, task.after
+    where = task.where
+    if task.verb in (Verb.RECOVER, Verb.REPLAY):  # not what came to rest since, its copies least
+        until = task.created if where.until is None else min(where.until, task.created)
+        where = replace(where, until=until)
+    return PLACES[task.verb][task.step], where, task.after
 
 
 def turn(
@@ -143,8 +155,8 @@ def turn(
         if entry is None:
             return NotFound(f"there is no task {ask.id}")
         task = TASK.read(entry)
-        if task.state != RUNNING:
-            return task
+        if task.state != RUNNING or (task.step, task.after) != (ask.step, ask.after):
+            return task  # another engine was there first
         return _turn(ask, task, entry, known, now, chance)
     except Unknown as unknown:
         return Need(unknown.keys)

@@ -109,7 +109,8 @@ def _apart(plans: dict[int, Plan[A]]) -> dict[int, Plan[A]]:
     chosen: dict[int, Plan[A]] = {}
     for i, plan in plans.items():
         keys = _written(plan.change)
-        if not keys & taken:
+        read = {key for key, _ in plan.change.holds}
+        if not (keys | read) & taken:
             chosen[i] = plan
         taken |= keys
     return chosen

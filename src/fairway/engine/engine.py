@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from fairway.clock import Clock, Source, system_clock
 from fairway.core import operate, place, retention, route, send, settle, targets, task
 from fairway.core.claim import Held, Receive
@@ -18,7 +20,7 @@ from fairway.core.lifecycle import Verb
 from fairway.core.limits import EVENTS_KEPT, PRUNED, SWEEP_PAGE, TARGETS, TASK_PAGE, TASKS
 from fairway.core.operate import Operate, Operated
 from fairway.core.place import Placing
-from fairway.core.records import Filter, LogState, Page, Place
+from fairway.core.records import Change, Entry, Filter, LogState, Page, Place, Removal
 from fairway.core.send import Accepted, Outcome, Send, Sent
 from fairway.core.settle import Proved, Return, Settle, Settled
 from fairway.core.targets import Arrange, Arranged
@@ -78,9 +80,23 @@ class Engine:
 
     async def arrange(self, ask: Arrange) -> Arranged | FairwayError:
         """Create, alter, pause, resume or delete a queue or a channel."""
+        if ask.verb == "delete" and not ask.force:
+            # In two steps: what is sent between the look and the deletion must not be lost.
+            closed = await self._arrange(replace(ask, verb="close"))
+            if isinstance(closed, FairwayError):
+                return closed
+            answer = await self._arrange(ask)
+            if isinstance(answer, FairwayError):
+                await self._arrange(replace(ask, verb="open"))
+            return answer
+        return await self._arrange(ask)
+
+    async def _arrange(self, ask: Arrange) -> Arranged | FairwayError:
         [load] = await self.store.loads([ask.target])
-        counted = targets.check(ask, load.queued)
-        [answer] = await self._carrier.carry([counted], targets.first_needs, targets.decide)
+        prefix = f"{ask.target}{BETWEEN}"
+        unplaced = await self.store.entries(PENDING.name, prefix, "", 1)
+        checked = targets.check(ask, load.queued + len(unplaced))
+        [answer] = await self._carrier.carry([checked], targets.first_needs, targets.decide)
         return answer
 
     async def sweep(self) -> int:
@@ -100,7 +116,7 @@ class Engine:
     async def run_tasks(self) -> int:
         """One page of every task that may go on; how many there were."""
         now, running = self._clock(), 0
-        for entry in await self.store.entries(TASK.name, "", "", TASKS):
+        async for entry in self._tasks():
             found = TASK.read(entry)
             wants = task.wants(found)
             if wants is None or found.not_before > now:
@@ -110,17 +126,25 @@ class Engine:
             await self._carrier.carry([turn], task.first_needs, task.turn)
         return running
 
+    async def _tasks(self) -> AsyncIterator[Entry]:
+        after = ""
+        while page := await self.store.entries(TASK.name, "", after, TASKS):
+            for entry in page:
+                yield entry
+            after = page[-1].name
+
     async def _page(self, found: Task, rows: Place | None, where: Filter, after: str) -> task.Turn:
         """The rows of a task's next page: deliveries in a place, or sends that wait to be placed."""
         if rows is not None:
             page = await self.store.scan(rows, where, after, TASK_PAGE)
             sends = [row.send for row in page.found]
             messages = dict(zip(sends, await self.store.messages(sends), strict=True))
-            return task.Turn(found.id, page, messages)
+            return task.Turn(found.id, page, messages, found.step, found.after)
         prefix = f"{found.target}{BETWEEN}"
         pending = await self.store.entries(PENDING.name, prefix, after, TASK_PAGE)
         more = pending[-1].name if len(pending) == TASK_PAGE else None
-        return task.Turn(found.id, Page([], len(pending), more), {}, pending)
+        page = Page([], len(pending), more)
+        return task.Turn(found.id, page, {}, found.step, found.after, pending)
 
     async def place(self, placements: Sequence[Placement]) -> Sequence[Outcome | FairwayError]:
         """Places what was only logged; each answers where it is now, or that it must wait."""
@@ -152,6 +176,9 @@ class Engine:
                 asks = [retention.Remove(old, found)]
                 await self._carrier.carry(asks, retention.first_needs, retention.decide)
                 removed += len(found)
+        async for entry in self._tasks():
+            if task.is_over(TASK.read(entry), self._clock()):
+                await self.store.commit([Change((), (), removes=(Removal(entry),))], self._clock())
         await self._log.forget(self._clock() - EVENTS_KEPT)
         return removed
 

@@ -6,6 +6,7 @@ May be stale; a decision made on it holds the versions that it read, and a confl
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
@@ -27,6 +28,13 @@ from fairway.store.contract import Store
 
 REMEMBERED = frozenset({TARGET.name, DIRECTORY.name})
 LOADS_FRESH = 1 * SECOND  # how long other engines' sends may go unseen when a queue fills
+
+
+def _lasts(record: Record | None) -> TypeGuard[Entry]:
+    """That there is none, or only a tombstone, is not worth remembering: another engine may make it."""
+    if not isinstance(record, Entry):
+        return False
+    return record.kind != TARGET.name or TARGET.read(record).deleted is None
 
 
 class Memory:
@@ -53,11 +61,10 @@ class Memory:
     def learn(self, found: Mapping[AnyKey, Record | None]) -> Mapping[AnyKey, Record | None]:
         for key, record in found.items():
             if isinstance(key, EntryKey) and key.kind in REMEMBERED:
-                # That there is none is not worth remembering: another engine may make it.
-                if record is None:
-                    self._entries.pop(key, None)
-                else:
+                if _lasts(record):
                     self._entries[key] = record
+                else:
+                    self._entries.pop(key, None)
         return found
 
     async def entry(self, key: EntryKey, *, again: bool = False) -> Entry | None:

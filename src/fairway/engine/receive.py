@@ -136,7 +136,7 @@ class Receiver:
 
     def _plan(self, ask: Receive, entry: Entry, target: Target, look: Look, now: int) -> Claim:
         window = ask.window or target.settings.visibility_window
-        lease = Lease(self._source.claim(), now, window, ask.consumer, ask.service)
+        lease = Lease(self._source.claim(), now, window, ask.consumer, ask.service, target.id)
         chance = self._source.chance().draw
         return claim.plan(ask, entry, target, look.lines, look.fronts, look.counters, lease, chance)
 

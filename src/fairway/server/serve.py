@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import signal
 import socket
 from collections.abc import Callable
 
@@ -42,6 +43,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(store: str, listener: socket.socket, ready: Callable[[str], None]) -> None:
     """Until SIGINT or SIGTERM. `ready` is told the address once requests are answered."""
+    # uvicorn raises the signal that ended it once more: SIGTERM must then end us as SIGINT does,
+    # with the store closed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(store, listener, ready))
 

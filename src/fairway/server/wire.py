@@ -281,7 +281,7 @@ def milliseconds(field: str, given: str | None, default: int) -> int:
 
 def whole(field: str, given: str) -> int:
     if not (given.isascii() and given.isdigit() and len(given) <= 18):
-        raise InvalidInput(field, f"{given[:40]!r} is not a whole number")
+        raise InvalidInput(field, f"{given[:40]!r} is not a whole number of 0 or more")
     return int(given)
 
 
@@ -297,7 +297,13 @@ def instant(text: str) -> int:
 def _priority(given: str | None) -> int:
     if given is None:
         return NORMAL
-    return PRIORITIES[given] if given in PRIORITIES else whole("priority", given)
+    if given in PRIORITIES:
+        return PRIORITIES[given]
+    if not given.isdigit():
+        raise InvalidInput(
+            "priority", f"{given[:40]!r} is not one of {', '.join(PRIORITIES)}, nor 1 to 4"
+        )
+    return whole("priority", given)
 
 
 def _text(name: bytes, value: bytes) -> str:

@@ -33,7 +33,7 @@ async def open_store(url: str, clock: Callable[[], int]) -> Store:
         raise SettingsError(
             f"the store {parts.scheme}:// is not built yet: use sqlite:// or memory://"
         )
-    raise SettingsError(f"{url!r} names no store: memory://, sqlite:///file.db or http://host:port")
+    raise SettingsError(f"{url!r} names no store: memory:// or sqlite:///file.db")
 
 
 def _none_left(url: str, options: dict[str, str]) -> None:
