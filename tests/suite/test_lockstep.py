@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairway.clock import Source
-from fairway.core import chain, copy, lifecycle, operate, settle, task
+from fairway.core import chain, copy, ending, lifecycle, operate, task
 from fairway.core.events import ENDINGS, Event
 from fairway.core.lifecycle import TABLE, Row, Verb, When
 from fairway.core.records import Filter, Place
@@ -39,7 +39,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Counter[Row]:
             counted[row] += 1
         return row
 
-    for module in (chain, settle, operate, task, copy):
+    for module in (chain, ending, operate, task, copy):
         monkeypatch.setattr(module, "step", counting)
     return counted
 
