@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -72,13 +73,19 @@ def stop(patience: float = 20.0) -> None:
     process = getattr(gateway, "proc", None)
     if process is None:
         return
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # calls that are under way will fail
+    # Calls that are under way will fail, and py4j says so on its loggers and on the root one.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_not_of_py4j)
     process.stdin.close()  # the JVM ends when this pipe does, and tidies up
     try:
         process.wait(patience)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in pathlib.Path(record.pathname).parts
 
 
 def _local_cores(master: str) -> int:
