@@ -6,7 +6,7 @@ before. Called by whoever reads the log; core/place.py places what remains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -120,12 +120,7 @@ class _Fold:
         self._by[send] = by
 
     def _keep(self, puts: Sequence[Put]) -> None:
-        for put in puts:
-            if isinstance(put.now, Entry) or not put.beside:
-                self._records[put.now.the_key] = put.now
-            if isinstance(put.now, Delivery):
-                version = replace(put.now.the_key, generation=put.now.generation)
-                self._records[version] = put.now
+        self._records.update(written_by(puts))
 
     def placements(self, batch: Sequence[Logged]) -> list[Placement]:
         covers: dict[str, list[Cover]] = {}
@@ -187,6 +182,15 @@ class _Fold:
         while send in self._by:
             send = self._by[send]
         return send
+
+
+def written_by(puts: Sequence[Put]) -> Iterator[tuple[AnyKey, Record]]:
+    """What is to be found under which key once they are written."""
+    for put in puts:
+        if isinstance(put.now, Entry) or not put.beside:
+            yield put.now.the_key, put.now
+        if isinstance(put.now, Delivery):
+            yield replace(put.now.the_key, generation=put.now.generation), put.now
 
 
 def accepted(logged: Logged, target: str) -> Accepted:

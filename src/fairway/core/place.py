@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairway.core.chain import Here, Verdict, judge, obsolete, unchanged
-from fairway.core.compact import Cover, Logged, Placement, accepted, here_of
+from fairway.core.compact import Cover, Logged, Placement, accepted, here_of, written_by
 from fairway.core.entries import PENDING, TARGET, Known, Need, Unknown
 from fairway.core.errors import FairwayError, QueueFull
 from fairway.core.events import Event
@@ -103,12 +103,7 @@ class _Over(Known):
         return super().entry(key) if key in self._written else self._under.entry(key)
 
     def write(self, puts: Sequence[Put]) -> None:
-        for put in puts:
-            if isinstance(put.now, Entry) or not put.beside:
-                self._written[put.now.the_key] = put.now
-            if isinstance(put.now, Delivery):
-                version = replace(put.now.the_key, generation=put.now.generation)
-                self._written[version] = put.now
+        self._written.update(written_by(puts))
 
 
 class _Replay:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,16 +10,14 @@ from typing import Any
 from msgspec import Raw, Struct, convert, json, to_builtins
 
 from fairway.core.claim import Held
+from fairway.core.document import lifecycle, shown_body
 from fairway.core.errors import InvalidInput
 from fairway.core.events import KINDS, Event, Logged
-from fairway.core.lifecycle import PLACES
 from fairway.core.limits import MS, SECOND
-from fairway.core.records import Message, Place, State
+from fairway.core.records import Message, State
 from fairway.core.send import NORMAL, PRIORITIES, Send
 
 INSTANTS = frozenset(name for name, kind in KINDS.items() if kind == "instant")
-# The second document's word for each place.
-LIFECYCLE = {Place.LEASED: "Leased", Place.HISTORY: "History", Place.DEAD: "Dead-Letter"}
 
 
 NO_BODY = Raw(b"")  # the key is left out: `bodyBase64` stands there instead
@@ -32,7 +30,7 @@ class HeldMessage(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     ack_id: str
     generation: int
     state: State
-    lifecycle: str
+    lifecycle: str | None
     body: Raw = NO_BODY
     body_base64: str | None = None
     mime_type: str
@@ -72,26 +70,19 @@ class SettledReply(Struct, frozen=True):
 
     outcome: str
     state: State
-    lifecycle: str
-
-
-def lifecycle(state: State) -> str:
-    if state is State.RETRY:
-        return "Rescheduled"
-    place = PLACES.get(state)
-    return LIFECYCLE.get(place, "Queued") if place is not None else "Queued"
+    lifecycle: str | None
 
 
 def held_message(held: Held) -> HeldMessage:
     message = held.message
-    body, base64 = _body(message)
+    body, base64 = shown_body(message)
     return HeldMessage(
         id=message.id,
         ack_id=held.ack_id,
         generation=held.generation,
         state=held.state,
         lifecycle=lifecycle(held.state),
-        body=body,
+        body=body if base64 is None else NO_BODY,
         body_base64=base64,
         mime_type=message.mime_type,
         topics=message.topics,
@@ -151,19 +142,6 @@ def held_of(queue: str, item: HeldMessage) -> Held:
         deadline_at=instant(item.deadline_at),
         window=item.visibility_window * MS,
     )
-
-
-def _body(message: Message) -> tuple[Raw, str | None]:
-    """Spliced as it is only where it was checked to be one JSON value; text as a string."""
-    body = message.body or b""
-    if message.json:
-        return Raw(body), None
-    if message.mime_type.startswith("text/"):
-        try:
-            return Raw(json.encode(body.decode())), None
-        except UnicodeDecodeError:
-            pass
-    return NO_BODY, b64encode(body).decode()
 
 
 def _bytes(item: HeldMessage) -> bytes:
