@@ -12,11 +12,10 @@ from msgspec import json
 from fairway.core.claim import Held, Receive
 from fairway.core.errors import FairwayError, InvalidInput
 from fairway.core.events import Logged
-from fairway.core.lifecycle import Verb
 from fairway.core.limits import EVENTS_PAGE, SECOND
 from fairway.core.records import LogState
 from fairway.core.send import PRIORITIES, Send, Sent
-from fairway.core.settle import Settle, Settled
+from fairway.core.settle import SETTLES, Settle, Settled
 from fairway.core.topics import root
 from fairway.delivery import Facts
 from fairway.engine.verbs import Verbs
@@ -215,7 +214,7 @@ class Delivery(Facts):
         await self.leave(error)
 
 
-_OUTCOMES = {"ack": Verb.ACK, "nak": Verb.NAK, "reject": Verb.REJECT}
+_OUTCOMES = {name: SETTLES[name] for name in ("ack", "nak", "reject")}
 
 
 def _payload(body: Any) -> tuple[bytes, str]:

@@ -6,10 +6,10 @@
   name        the newest message of a `replaces` name of (target, organization)
   pending     a send that a target left to the pipeline
   task        work in pages (core/task.py)
-  part        staged rows of a transaction
-  turn        who does a job that one engine does for all, and until when (sweeping)
 
-A name that is gone is dropped, a target that is deleted leaves a tombstone for a while.
+Who removes them: heads and names go with the message that they name (core/retention.py), a pending
+entry when it is placed or ended (core/place.py, core/task.py), a task 30 days after it began. A
+target that is deleted by force leaves a tombstone, which the next one of its name replaces.
 """
 
 from __future__ import annotations
