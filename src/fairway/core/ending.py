@@ -52,7 +52,9 @@ class Ending:
         self.now = now
         self.chance = chance
         self.lease = held.lease
-        self.successor = _successor(held, known)
+        took = held.memo.name
+        self.name = NAME.key(held.target, held.organization, took) if took is not None else None
+        self.successor = _successor(held, self.name, known)
         self.confirmed = self._with_this_consumer()
 
     def change(self) -> tuple[Change, Delivery]:
@@ -90,12 +92,12 @@ class Ending:
 
     def _decided_with(self) -> tuple[tuple[EntryKey, int], ...]:
         """The target, and the name that it took: what is known of them may be old."""
-        keys = [TARGET.key(self.held.target)]
-        if self.held.memo.name is not None:
-            held = self.held
-            keys.append(NAME.key(held.target, held.organization, self.held.memo.name))
-        found = ((key, self.known.entry(key)) for key in keys)
-        return tuple((key, entry.version if entry is not None else 0) for key, entry in found)
+        target = self._version(TARGET.key(self.held.target))
+        return (target,) if self.name is None else (target, self._version(self.name))
+
+    def _version(self, key: EntryKey) -> tuple[EntryKey, int]:
+        entry = self.known.entry(key)
+        return key, entry.version if entry is not None else 0
 
     def _counted(self, row: Row) -> dict[str, int]:
         added = {name: getattr(self.held.memo, name) + 1 for name in row.add}
@@ -200,13 +202,13 @@ FACTS: Mapping[When, Callable[[Ending], bool]] = {
 }
 
 
-def _successor(held: Delivery, known: Known) -> str | None:
+def _successor(held: Delivery, name: EntryKey | None, known: Known) -> str | None:
     """The id of what is newer than a leased delivery: parked behind it, or of its name."""
     if held.memo.parked is not None:
         return held.id
-    if held.memo.name is None:
+    if name is None:
         return None
-    entry = known.entry(NAME.key(held.target, held.organization, held.memo.name))
+    entry = known.entry(name)
     if entry is None:
         return None
     newest = NAME.read(entry)
